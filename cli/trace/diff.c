@@ -173,7 +173,8 @@ static struct text change_text(double ns)
     if (ns == 0)
         snprintf(out.text, sizeof out.text, "0");
     else
-        snprintf(out.text, sizeof out.text, "%c%s", ns > 0 ? '+' : '-', trace_time(fabs(ns)).text);
+        snprintf(out.text, sizeof out.text, "%c%s", ns > 0 ? '+' : '-',
+                 trace_time_text(fabs(ns)).text);
     return out;
 }
 
@@ -181,7 +182,8 @@ static struct text time_or_none(const struct row *r, int side)
 {
     struct text out;
 
-    snprintf(out.text, sizeof out.text, "%s", r->count[side] ? trace_time(r->ns[side]).text : "-");
+    snprintf(out.text, sizeof out.text, "%s",
+             r->count[side] ? trace_time_text(r->ns[side]).text : "-");
     return out;
 }
 
@@ -250,7 +252,7 @@ int trace_diff_print(weir_trace *const *traces, const char *const *titles,
         return status;
     for (int side = 0; side < 2; side++)
         printf("%c  %s: %zu operators took %s\n", "AB"[side], titles[side], d.data[side].nops,
-               trace_time(d.makespan[side]).text);
+               trace_time_text(d.makespan[side]).text);
     printf("%s%s%s", term_on(d.failed ? TERM_BAD : TERM_BOLD), verdict(&d).text, term_off());
     if (d.failed)
         printf(": more than the %g %% allowed", opt->limit);
@@ -310,8 +312,8 @@ int trace_diff_markdown(weir_trace *const *traces, const char *const *titles,
     for (int side = 0; side < 2; side++) {
         printf("| %c | ", "AB"[side]);
         put_cell(titles[side]);
-        printf(" | %zu | %s | %s |\n", d.data[side].nops, trace_time(d.makespan[side]).text,
-               trace_time(d.serial[side]).text);
+        printf(" | %zu | %s | %s |\n", d.data[side].nops, trace_time_text(d.makespan[side]).text,
+               trace_time_text(d.serial[side]).text);
     }
     markdown_rows("operator", &d.names);
     markdown_rows("module", &d.modules);

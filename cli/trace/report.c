@@ -18,7 +18,7 @@ static const char *const causes[] = {
     [WEIR_TRACE_CAUSE_CORES] = "cores",
 };
 
-struct trace_time trace_time(double ns)
+struct trace_time trace_time_text(double ns)
 {
     struct trace_time out;
 
@@ -169,11 +169,11 @@ static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, 
         const weir_trace_op *op = &d->ops[steps[i].op];
         struct weir__short_name name = weir__shorten_name(op->name);
 
-        term_table_add(&table,
-                       (const char *[]){wide ? op->name : name.text, d->streams[op->stream].name,
-                                        trace_time((double)op->started_ns).text,
-                                        trace_time((double)(op->ended_ns - op->started_ns)).text,
-                                        causes[steps[i].cause], op->source});
+        term_table_add(
+            &table, (const char *[]){wide ? op->name : name.text, d->streams[op->stream].name,
+                                     trace_time_text((double)op->started_ns).text,
+                                     trace_time_text((double)(op->ended_ns - op->started_ns)).text,
+                                     causes[steps[i].cause], op->source});
     }
     term_table_print(&table, 0);
 }
@@ -247,8 +247,8 @@ static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps,
         snprintf(times, sizeof times, "%zu", r[i].count);
         snprintf(share, sizeof share, "%.1f %%", all > 0 ? 100 * r[i].ns / all : 0);
         term_table_add(&table, (const char *[]){wide ? r[i].name : name.text, r[i].stream, times,
-                                                trace_time(r[i].ns).text, share, causes[r[i].cause],
-                                                r[i].source});
+                                                trace_time_text(r[i].ns).text, share,
+                                                causes[r[i].cause], r[i].source});
     }
     term_table_print(&table, 0);
     printf("(%zu steps", n);
@@ -275,9 +275,9 @@ int trace_report_print(const weir_trace *trace, const char *title, bool wide)
         return cli_complain("trace", st);
     makespan = (double)(sum.last_ns - sum.first_ns);
     printf("%s%s%s: %zu operators on %zu stream%s took %s", term_on(TERM_BOLD), title, term_off(),
-           d.nops, d.nstreams, d.nstreams == 1 ? "" : "s", trace_time(makespan).text);
+           d.nops, d.nstreams, d.nstreams == 1 ? "" : "s", trace_time_text(makespan).text);
     if (makespan > 0)
-        printf("; one after the other %s (%.2fx)", trace_time(sum.serial_ns).text,
+        printf("; one after the other %s (%.2fx)", trace_time_text(sum.serial_ns).text,
                sum.serial_ns / makespan);
     printf("\n");
     if (sum.cube_use > 0 || sum.vector_use > 0) {

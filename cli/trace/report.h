@@ -12,7 +12,7 @@
 struct trace_time {
     char text[32];
 };
-struct trace_time trace_time(double ns);
+struct trace_time trace_time_text(double ns);
 
 /* One line per stream and an axis, behind `indent` spaces; of many streams the busiest. */
 void trace_gantt_print(const weir_trace *trace, int indent);

@@ -83,7 +83,8 @@ weir_status weir__group_free(weir_group *g)
     uint64_t dropped, uses;
 
     weir__spin_lock(&known_lock);
-    dropped = atomic_load(&g->dropped); /* first: what began meanwhile is seen */
+    dropped =
+        atomic_load(&g->dropped); /* read first, so that calls that begin meanwhile are seen */
     uses = atomic_load(&g->held) - dropped;
     while (*at != g)
         at = &(*at)->next_known;
@@ -197,7 +198,7 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name,
             made = NULL;
         }
         weir__spin_unlock(&g->lock);
-        if (c) { /* somebody else may have been faster */
+        if (c) { /* another thread may have added it meanwhile */
             weir__free(made);
             return c;
         }

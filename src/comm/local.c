@@ -15,7 +15,8 @@ static void add_woken(struct weir__participant **list, struct weir__participant 
 static void wake_all(struct weir__participant *list)
 {
     while (list) {
-        struct weir__participant *next = list->woken; /* once woken it is somebody else's */
+        struct weir__participant *next =
+            list->woken; /* read before the wake: its owner may free it */
 
         list->wake(list);
         list = next;

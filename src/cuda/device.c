@@ -226,7 +226,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
 
 static void cuda_kick(weir_device *dev)
 {
-    (void)dev; /* CUDA has it already */
+    (void)dev; /* CUDA has the work already */
 }
 
 static uint64_t cuda_now(const weir_device *dev)

@@ -122,7 +122,7 @@ size_t weir_memory_get_stream_stats(weir_device *dev, weir_memory_stream_stats *
     if (!dev)
         return 0;
     weir__device_lock(dev);
-    weir__pool_settle(&dev->pool);
+    weir__pool_list_kept(&dev->pool);
     n = weir__pool_get_streams(&dev->pool, out, size, max);
     weir__device_unlock(dev);
     return n;
@@ -167,7 +167,7 @@ char *weir_memory_summary(weir_device *dev)
         return NULL;
     weir__text_add(&text, "memory of %s\n", dev->props.name);
     weir__device_lock(dev);
-    weir__pool_settle(&dev->pool);
+    weir__pool_list_kept(&dev->pool);
     weir__pool_summary(&dev->pool, &text);
     weir__device_unlock(dev);
     if (text.failed) {
@@ -184,7 +184,7 @@ size_t weir_memory_get_blocks(weir_device *dev, weir_block_info *out, size_t siz
     if (!dev)
         return 0;
     weir__device_lock(dev);
-    weir__pool_settle(&dev->pool);
+    weir__pool_list_kept(&dev->pool);
     n = weir__pool_get_blocks(&dev->pool, out, size, max);
     weir__device_unlock(dev);
     return n;

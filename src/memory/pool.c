@@ -359,7 +359,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     struct weir__arena *arena = pool->arenas[slot];
     weir_status st;
 
-    weir__pool_settle(pool);
+    weir__pool_list_kept(pool);
     weir__pool_promote(pool, slot);
     if ((*out = take(pool, &arena->idle, size))) {
         pool->stats.reuse_order++;

@@ -11,8 +11,8 @@
  *
  * A small block without open fences is first *recent*: its owner takes it again as it is, by its
  * exact size, without joining it with its neighbours and cutting it out again. Recent blocks
- * become idle (weir__pool_settle) before a request looks further than its own stream's lists, and
- * before anybody looks at blocks, so only the two fast paths know of them.
+ * become idle (weir__pool_list_kept) before a request looks further than its own stream's lists,
+ * and before anybody looks at blocks, so only the two fast paths know of them.
  *
  * threads  none of this locks: callers hold the device lock.
  */
@@ -187,7 +187,7 @@ weir_status weir__pool_empty_cache(struct weir__pool *pool);
 weir_buffer *weir__pool_take_proven(struct weir__pool *pool, uint32_t slot, size_t size);
 weir_buffer *weir__pool_take_ordered(struct weir__pool *pool, uint32_t slot, size_t size);
 /* Makes recent blocks idle, of every stream. */
-void weir__pool_settle(struct weir__pool *pool);
+void weir__pool_list_kept(struct weir__pool *pool);
 /* Moves idle and pending blocks whose fences are all over to the shared lists. */
 void weir__pool_collect(struct weir__pool *pool);
 /* Gives the segments back that are wholly free for all, and what they hold. */

@@ -124,7 +124,7 @@ static void settle(struct weir__pool *pool, struct weir__recent *recent)
     }
 }
 
-void weir__pool_settle(struct weir__pool *pool)
+void weir__pool_list_kept(struct weir__pool *pool)
 {
     for (unsigned i = 0; i < pool->narenas; i++)
         if (pool->arenas[i] && pool->arenas[i]->recent.total)
@@ -137,7 +137,7 @@ void weir__pool_collect(struct weir__pool *pool)
 
     if (pool->collected)
         return;
-    weir__pool_settle(pool);
+    weir__pool_list_kept(pool);
     for (struct weir__segment *s = pool->segments; s; s = s->next)
         for (weir_buffer *b = s->first; b; b = b->after) {
             if (b->state == WEIR__USED || b->owner == WEIR__POOL_SHARED)

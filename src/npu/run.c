@@ -347,7 +347,7 @@ bool weir__npu_run_now(struct weir__npu *npu)
     npu->sim.user = npu;
     do {
         more = run_instant(npu);
-        weir__sim_settle(&npu->sim);
+        weir__sim_share_out(&npu->sim);
         more |= run_arrivals(npu);
         any |= more;
     } while (more);

@@ -163,7 +163,7 @@ static bool cut(struct weir__attention *a)
     const int64_t budget = (int64_t)(WEIR_LOCAL_BYTES / sizeof(double)) - 4096;
     const int64_t rows = weir__max(a->key_heads ? a->heads / a->key_heads * a->lq : 0, 1);
     const int64_t wide = weir__div_up(a->dv, 48) * 48;
-    /* long blocks use packed keys more often, where they are enough to go around */
+    /* long blocks reuse packed keys more often, if there are enough blocks for all cores */
     const int64_t most = batches(a) * a->key_heads * rows >= MANY_UNITS * 192 ? 192 : 96;
 
     for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
@@ -266,7 +266,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     args->rows = batches(a) * a->heads * a->lq;
     work->fn = run_block;
     work->code = weir__gpu_attention(a, call->for_gpu ? call->scratch : NULL);
-    /* In virtual time parts count for nothing: the model knows nothing of them. */
+    /* The model of an NPU does not know parts. */
     work->blocks = weir__tile_blocks((int64_t)duration(call, a),
                                      args->units * (call->model ? 1 : a->splits), call->cores);
     args->units *= a->splits;

@@ -131,7 +131,7 @@ weir_status weir_concat(weir_tensor *const *xs, int n, int dim, weir_tensor **ou
     for (int i = 0; i < n; i++)
         if (!xs[i])
             return weir__fail(WEIR_EINVAL, "Concat: input %d is NULL", i);
-    /* What does not fit the kernel's arguments as views goes in as copies. */
+    /* Operands whose views do not fit into the kernel's arguments are copied. */
     if (args_size(n, weir_tensor_ndim(xs[0]), true) <= WEIR_ARGS_MAX)
         return weir__op_run(&weir__op_concat, &p, xs, n, out);
     while (!st && held < n) {

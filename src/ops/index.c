@@ -27,7 +27,7 @@ static void init_steps(struct weir__steps *s, const struct weir__view *const *vi
     for (int k = 0; k < n; k++) {
         parts[k].ndim = ndim;
         for (int d = 0; d < ndim; d++) {
-            /* The first view's shape rules: gather's index may be smaller than its x. */
+            /* The first view's shape decides: gather's index may be smaller than its x. */
             parts[k].shape[d] = views[0]->shape[first_dims[0] + d];
             parts[k].stride[d] = views[k]->stride[first_dims[k] + d];
         }
@@ -325,7 +325,7 @@ static weir_status prepare_scatter(const struct weir__call *call, bool replaces,
     init_steps(&a->inner, (const struct weir__view *[]){&target, index, source},
                (int[]){dim + 1, dim + 1, dim + 1}, 3, x->ndim - dim - 1);
     across = a->outer.count * a->inner.count;
-    /* Sharing targets, each block looks at every index: only where nothing else can be shared. */
+    /* If blocks share targets, each reads every index: only if there is no other way to split. */
     a->by_target = across < 16 * (int64_t)call->cores;
     work->fn = WEIR__ISA_PICK(weir__scatter_kernel);
     work->code = &weir__gpu_scatter;

@@ -141,7 +141,7 @@ static void plan(const struct weir__call *call, enum weir__reduce_code code, str
     int64_t keep_last, red_last, outputs;
     unsigned mask = 0;
 
-    (void)reduced_dims(call, &mask); /* infer has seen to errors */
+    (void)reduced_dims(call, &mask); /* infer has reported errors */
     split_dims(call, mask, &keep, &keep_out, &red);
     memset(r, 0, sizeof *r);
     r->code = code;

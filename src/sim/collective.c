@@ -116,7 +116,7 @@ static struct spread spread_of(const struct weir__profile *p, const struct weir_
                                               : 0;
     double share = bytes / n / 1e3;
 
-    if (c->net_bytes > 0 && n > super) /* what comes from afar passes the near links as well */
+    if (c->net_bytes > 0 && n > super) /* bytes from other servers pass the near links as well */
         return (struct spread){share * n / super * at_least(near, far),
                                c->net_bytes / 1e3 / p->net_gb_s};
     return (struct spread){share * at_least(near, far), share * (n - super) / p->net_gb_s};
@@ -169,7 +169,7 @@ static struct weir__collective_cost exchange(const struct weir__profile *p,
     /* the links of the fullest rank decide; what each packs and adds up is the same for all */
     double efficiency = efficiency_of(p, c->kind) / at_least(1, c->uneven);
     double handling = handling_us(p, c, latency), links = s.cores / efficiency;
-    /* what is forwarded comes in pieces, so that all stages work at once */
+    /* data is forwarded in pieces, so that all stages work at once */
     double cores = c->net_bytes > 0 ? at_least(handling, links) : handling + links;
 
     if (c->kind != WEIR__ALL_TO_ALL)
@@ -231,7 +231,7 @@ void weir__collective_find_cost(const struct weir__model *m, const struct weir__
         if (!(out->us > 0) || by.us < out->us)
             *out = by;
     }
-    /* what leaves is read, what comes is written */
+    /* bytes sent are read, bytes received are written */
     out->hbm_bytes = 2 * wire * (c->nranks - 1) / c->nranks;
 }
 

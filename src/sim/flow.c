@@ -92,7 +92,7 @@ uint64_t weir__sim_alone(const struct weir__sim_limits *limits, const struct wei
     uint32_t n = op->cores < op->blocks ? op->cores : op->blocks;
     uint64_t full, rest, ps = 0;
 
-    if (!n) /* a node whose result nobody needs: it is not run */
+    if (!n) /* its result is not used: it does not run */
         return 0;
     full = op->blocks / n;
     rest = op->blocks % n;

@@ -15,7 +15,7 @@ static bool goes_before(const struct weir__sim_lane *a, const struct weir__sim_l
 void weir__sim_want(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
     struct weir__sim_rank *rank = &sim->ranks[lane->rank];
-    struct weir__sim_lane *after = rank->last; /* most come last */
+    struct weir__sim_lane *after = rank->last; /* most lanes go to the end of the queue */
 
     while (after && goes_before(lane, after))
         after = after->prev;

@@ -166,7 +166,7 @@ static double curve_us(const struct weir__profile *p, const struct weir__load *l
     double whole = p->hbm_gb_s * p->hbm_efficiency * 1e3;
     double gb_s = fmin(whole, cores * p->core_gb_s * 1e3);
 
-    /* cores that have less to do than the fullest are others' meanwhile */
+    /* cores with less work than the busiest are free for others meanwhile */
     double work = load->flops * (beside ? 1 : fmax(1, load->waste));
     double us = fmax(work / rate / weir__curve_at(flops, work / share),
                      load->bytes / gb_s / weir__curve_at(bytes, load->bytes * whole / gb_s));
@@ -224,7 +224,7 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     if (!timed && !load->gang && !load->together && (load->flops > 0 || load->bytes > 0) &&
         by_curves(m, load, load->cores ? load->cores : 1, out))
         return;
-    /* It is cut for the cores it may have: more of them are never slower. */
+    /* Tiled for its core limit: more cores are never slower. */
     if (!timed && (load->flops > 0 || load->bytes > 0))
         blocks = cores;
     out->block_ps = weir__model_ps(timed ? load->block_us : block_us(&m->profile, load, blocks));

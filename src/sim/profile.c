@@ -126,7 +126,7 @@ double weir__curve_at(const struct weir__curve *c, double x)
 
     if (!c->n || !(x > 0))
         return 1;
-    if (x <= c->x[0]) /* below the first point an operator takes as long as there, and no longer */
+    if (x <= c->x[0]) /* below the first point the time is that of the first point */
         return c->y[0] * x / c->x[0];
     while (i + 1 < c->n && x > c->x[i + 1])
         i++;
@@ -134,7 +134,7 @@ double weir__curve_at(const struct weir__curve *c, double x)
         return c->y[i];
     share = log(x / c->x[i]) / log(c->x[i + 1] / c->x[i]);
     y = c->y[i] + share * (c->y[i + 1] - c->y[i]);
-    /* The time of the point before is the least. */
+    /* Never less than the time of the point before. */
     return fmin(y, c->y[i] * x / c->x[i]);
 }
 
@@ -255,7 +255,7 @@ weir_status weir__profile_parse(const char *text, const char *where, struct weir
 
     if (!plain)
         return weir__fail_nomem("reading profile %s", where);
-    before = uselocale(plain); /* numbers have points everywhere */
+    before = uselocale(plain); /* a decimal point in every locale */
     *out = (struct weir__profile){.name = ""};
     st = read_text(&r, text);
     uselocale(before);

@@ -232,7 +232,7 @@ static const struct lane *absent(const struct replay *r, const struct lane *l, u
             if (o->base.rank == l->base.rank || o->program->ops[n->op].rendezvous != rendezvous)
                 continue;
             if (p == o->position && o->base.op && o->base.started != UINT64_MAX)
-                continue; /* it is there */
+                continue; /* it has arrived */
             found = o;
             *node = o->stream->nodes[p];
         }
@@ -294,7 +294,7 @@ static void find_cycle(const struct replay *r, struct weir__replay_result *out)
         if (s->next == UINT32_MAX)
             s->next = i;
     }
-    /* After as many steps as there are, one is on a cycle. */
+    /* After as many steps as there are nodes, it is on a cycle. */
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < out->nstuck; i++)

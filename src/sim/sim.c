@@ -315,7 +315,7 @@ static int compare_ranks(const void *a, const void *b)
 
 /* Shares out cores and bandwidths where anything has changed. Rendezvous that become
  * complete by that change other ranks. */
-void weir__sim_settle(struct weir__sim *sim)
+void weir__sim_share_out(struct weir__sim *sim)
 {
     uint32_t ndirty = sim->ndirty;
 
@@ -338,14 +338,14 @@ bool weir__sim_step(struct weir__sim *sim)
 {
     uint64_t at;
 
-    weir__sim_settle(sim);
+    weir__sim_share_out(sim);
     if (!sim->nheap)
         return false;
     at = sim->heap[0]->at;
     sim->now = at;
     while (sim->nheap && sim->heap[0]->at == at)
         wake(sim, sim->heap[0]);
-    weir__sim_settle(sim);
+    weir__sim_share_out(sim);
     return true;
 }
 

@@ -166,7 +166,7 @@ void weir__sim_sleep(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_
 void weir__sim_set_off(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_t met_by);
 
 /* Shares out what is free now. A step does that first. */
-void weir__sim_settle(struct weir__sim *sim);
+void weir__sim_share_out(struct weir__sim *sim);
 /* Goes to the next instant at which anything happens. False if nothing will. */
 bool weir__sim_step(struct weir__sim *sim);
 

@@ -94,12 +94,12 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
     int cube = r->cube - blocks * o->cube + own->cube;
     int vector = r->vector - blocks * o->vector + own->vector;
 
-    /* What is left, less what it still needs: below 0 where that kind is short. */
+    /* Free cores less what it still needs. A kind below 0 is short. */
     for (int t = 0; t < r->nstreams; t++) {
         cube -= head_of(s, rank, t)->cube;
         vector -= head_of(s, rank, t)->vector;
     }
-    /* First those without whose cores the others' would not do. */
+    /* First pass: only indispensable holders. */
     for (int must = 1; must >= 0; must--) {
         bool any = false;
 

@@ -291,8 +291,8 @@ static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvo
                                int ending, struct weir__trace *segments)
 {
     int *own = weir__calloc((size_t)n + 1, sizeof *own), nown = 0;
-    int *place =
-        weir__calloc((size_t)n + 1, sizeof *place); /* place[i]: behind which the i-th is */
+    int *place = weir__calloc((size_t)n + 1,
+                              sizeof *place); /* place[i]: the event that the i-th comes after */
     struct weir__trace *parts = weir__calloc((size_t)n + 1, sizeof *parts);
     weir_status st = WEIR_OK;
 
@@ -413,7 +413,7 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
             break;
         }
         ok = choice == -1;
-        /* Who waits for a rendezvous still does so when it comes to rest, so these are all. */
+        /* A rank that waits for a rendezvous still waits at rest, so these are all. */
         memcpy(pending, e->pending, sizeof pending);
         for (int j = 0, n = e->npending; j < n && ok; j++)
             ok = meet(e, i, pending[j], sets);

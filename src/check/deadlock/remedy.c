@@ -228,7 +228,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     if (!st && safe >= 1 && safe <= most)
         st = try_limit(t, name, safe, saved, &safe_clean);
     for (blocks = most; !st && blocks >= 1; blocks--) {
-        if (!t->steps) { /* too much to look at: what is left is the safe value */
+        if (!t->steps) { /* too many states: only the safe value is left */
             blocks = safe_clean ? safe : 0;
             clean = safe_clean;
             skipped = true;
@@ -262,7 +262,7 @@ static weir_status limit_all(struct weir__trials *t, const struct weir__lines *n
         most = (int)weir__max(most, blocks_of(p, names->at[i]));
     }
     for (blocks = most - 1; blocks >= 1 && t->steps && !st; blocks--) {
-        set_limit(p, "", 0, saved); /* which limits none, and keeps what is there */
+        set_limit(p, "", 0, saved); /* no node has that name: only the saved limits are put back */
         for (int i = 0; i < names->n; i++)
             set_limit(p, names->at[i], blocks, saved + n);
         st = is_clean(t, &clean);

@@ -147,7 +147,8 @@ void weir__add_tight_streams(const struct weir__check_program *p,
 
                 if (!find_tight(rank, &orders[r], s, t, &a, &b))
                     continue;
-                if (strcmp(rank->ops[a].name, rank->ops[b].name) > 0) { /* told once, either way */
+                if (strcmp(rank->ops[a].name, rank->ops[b].name) >
+                    0) { /* each pair is reported once */
                     int swap = a;
 
                     a = b;

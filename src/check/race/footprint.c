@@ -100,7 +100,7 @@ static bool meet(struct search *s, int dim, int64_t distance)
         return distance > -s->run_b && distance < s->run_a;
     if (++s->steps > MOST_STEPS)
         return true;
-    /* What the other dims can still make good. */
+    /* The distance that the other dims can still cover. */
     low = -s->run_b - s->up[dim + 1];
     high = s->run_a + s->down[dim + 1];
     if (step > 0 && distance <= low)

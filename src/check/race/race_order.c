@@ -234,7 +234,8 @@ static void push_clock(struct weir__race_order *o, int stream, const struct weir
     struct weir__race_history *h = &o->streams[stream];
     struct weir__race_clock *last = h->n ? &h->clocks[h->n - 1] : NULL;
 
-    /* With nothing queued between one is enough, unless a mark may ask for the collective's. */
+    /* If nothing was queued in between, one clock is enough, unless a mark may ask for the
+     * collective's. */
     if (last && last->from == next->from && last->met == next->met)
         past_fini(&h->clocks[--h->n].past);
     h->clocks[h->n++] = *next;
@@ -281,7 +282,7 @@ static void settle(struct weir__race_order *o, struct weir__race_rendezvous *m)
     struct past flat = {0};
     struct weir__race_rendezvous **at = &o->open;
 
-    m->settled = true; /* first: a stream that calls for two ranks has it in its own past */
+    m->settled = true; /* set first: a stream that calls for two ranks finds it in its own past */
     if (!join(&flat, &m->past))
         give_up(o);
     past_fini(&m->past);
@@ -373,7 +374,7 @@ void weir__race_leave(struct weir__race_order *o, const void *channel)
 {
     for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         if (m->channel == channel) {
-            m->channel = NULL; /* another may get its address */
+            m->channel = NULL; /* another channel may get its address */
             m->came = m->ranks;
         }
     settle_all(o);
@@ -429,7 +430,7 @@ void weir__race_order_fini(struct weir__race_order *o)
             past_fini(&o->streams[s].clocks[i].past);
         weir__free(o->streams[s].clocks);
     }
-    /* Open ones may name each other in a circle. */
+    /* Open rendezvous may refer to each other in a cycle. */
     for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         m->refs++;
     while (o->open) {

@@ -60,7 +60,7 @@ weir_status weir_race_set_mode(weir_race_mode mode)
         return weir__fail(WEIR_EINVAL, "%d is not a mode of the race checker", (int)mode);
     weir__mutex_lock(&watch.lock);
     begin_anew();
-    /* What it keeps outlives devices, so the allocator stays while it is on. */
+    /* Its records outlive devices: hold the allocator while it is on. */
     weir__allocator_hold((mode != WEIR_RACE_OFF) - weir__race_on());
     atomic_store(&weir__race_mode, mode);
     weir__mutex_unlock(&watch.lock);
@@ -340,7 +340,7 @@ void weir__race_after(struct weir__race_stream s, const char *op,
 
     weir__mutex_lock(&watch.lock);
     watch.stats.operators++;
-    s.queued -= s.queued > 0; /* what counts as seen of a new stream is what was there before */
+    s.queued -= s.queued > 0; /* a new stream counts as seen up to the command before this one */
     id = id_of(s);
     for (int i = 0; i < n && id >= 0; i++) {
         const struct weir__race_operand *o = &operands[i];

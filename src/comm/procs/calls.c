@@ -211,7 +211,7 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
 {
     struct weir__ranks arrived, missing;
     char text[500];
-    /* Who has gone is asked for first: it may have arrived before. */
+    /* Read who is gone first: a rank may arrive and then go. */
     int gone = find_gone(p, &m->channel->members);
     enum weir__step step = engine_of(p)->meet(p, m, &arrived, woken);
 

@@ -123,7 +123,7 @@ static weir_status shm_open(struct weir__procs_group *p, const struct weir__rank
 
 static void shm_close(struct weir__procs_group *p)
 {
-    /* Others get the reason of a broken group; that somebody leaves it is none. */
+    /* Others get the reason why a group broke. Leaving it is not a reason. */
     if (p->cells && !(p->group && atomic_load(&p->group->broken))) {
         struct weir__ranks all = weir__ranks_all(p->ranks);
 

@@ -53,7 +53,7 @@ weir_status weir__cuda_record_meet(const struct weir__kernel *k, weir__cu_stream
     return p->world->engine->record(p, meet_of(k), queue);
 }
 
-void weir__cuda_rehearse(struct weir__cuda *dev, const struct weir__kernel *k)
+void weir__cuda_warm_call(struct weir__cuda *dev, const struct weir__kernel *k)
 {
     const struct weir__cu *cu = &dev->api->cu;
     struct weir__procs_group *p = meet_of(k)->channel->group->procs;
@@ -210,7 +210,7 @@ void weir__cuda_launch_goes_on(struct weir__cuda_meet *m)
     }
     weir__mutex_lock(&l->lock);
     over = l->over;
-    m->started = !over; /* else who looks when it is over lets it depart */
+    m->started = !over; /* if it is started, end_graph lets it depart */
     weir__mutex_unlock(&l->lock);
     if (over)
         depart(m, WEIR_OK, NULL);

@@ -12,7 +12,7 @@ weir_status weir__cuda_record_meet(const struct weir__kernel *kernel, weir__cu_s
 /* Before one is queued that is the first of its kind: captures it for nothing, so that the library
  * has loaded what it needs while nobody waits for it. What goes wrong is said when it is made. (L)
  */
-void weir__cuda_rehearse(struct weir__cuda *dev, const struct weir__kernel *kernel);
+void weir__cuda_warm_call(struct weir__cuda *dev, const struct weir__kernel *kernel);
 
 /* A graph that has collectives of one group, by number. */
 struct weir__cuda_recorded {

@@ -38,7 +38,7 @@ static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel 
         return st;
     m->cores = k->engine <= WEIR_ENGINE_MIX ? k->cores : dev->cores.total;
     if (weir__cuda_part_engine(m))
-        weir__cuda_rehearse(dev, k);
+        weir__cuda_warm_call(dev, k);
     m->code = k->fn && !weir__cuda_part_engine(m) ? k->code : NULL;
     m->phases = m->code && m->code->phases ? m->code->phases : k->phases;
     for (unsigned i = 0; i < m->phases && m->code; i++) {
@@ -186,7 +186,7 @@ static void arrive(void *user)
     }
     weir__cuda_meet_list(m);
     if (!meet->channel->group->transport->arrive(&m->participant, meet, m->call))
-        return; /* it may be gone */
+        return; /* it may be freed already */
     if (m->participant.state == WEIR__PARTICIPANT_LAST)
         weir__cuda_run_parts(m);
     else if (m->participant.state == WEIR__PARTICIPANT_RUNS)

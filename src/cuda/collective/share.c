@@ -86,7 +86,7 @@ void weir__cuda_share_close(struct weir__cuda *dev)
 {
     bool pushed = weir__cuda_enter(dev);
 
-    while (dev->sharing.pieces) { /* those of the pool are gone */
+    while (dev->sharing.pieces) { /* the pool's pieces are freed before */
         struct weir__cuda_shared *s = dev->sharing.pieces;
 
         dev->sharing.pieces = s->next;
@@ -267,7 +267,7 @@ static void unstage(void *user, void *piece, size_t bytes)
 {
     struct weir__cuda *dev = user;
 
-    (void)bytes; /* it is known */
+    (void)bytes; /* the record has it */
     weir__mutex_lock(&dev->sharing.lock);
     for (struct weir__cuda_shared *s = dev->sharing.pieces; s; s = s->next)
         if (s->stages && s->base == (weir__cu_address)(uintptr_t)piece)

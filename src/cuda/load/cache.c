@@ -77,7 +77,7 @@ static weir_status put_entry(FILE *out, const void *user)
 {
     const struct entry *e = user;
 
-    (void)fwrite(e->bytes, 1, e->size, out); /* what fails is seen at the end */
+    (void)fwrite(e->bytes, 1, e->size, out); /* errors are checked when the file is closed */
     return WEIR_OK;
 }
 

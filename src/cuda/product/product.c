@@ -252,7 +252,7 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
     if (!p)
         return NULL;
     memcpy(&p->key, key, sizeof *key);
-    p->best = -1; /* remembered as well */
+    p->best = -1; /* that there is none is remembered as well */
     p->tuned = dev->base.pool.deterministic;
     if (!make_layouts(&dev->api->lt, p) && !set_steps(&dev->api->lt, p, x))
         weir__cuda_product_ask(dev, p, 0);

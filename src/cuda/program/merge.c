@@ -117,7 +117,8 @@ weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
     if (read_members(p, m, x) && (st = weir__cuda_product_run(sink, x, m->n)) != WEIR_EUNSUPPORTED)
         return st;
     st = WEIR_OK;
-    for (int i = 0; i < m->n && !st; i++) /* what has no stack any more is done one by one */
+    for (int i = 0; i < m->n && !st;
+         i++) /* products that cannot be merged any more run one by one */
         st = weir__cuda_issue(sink, &weir__cuda_item_at(p, m->members[i])->kernel);
     return st;
 }

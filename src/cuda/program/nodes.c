@@ -27,7 +27,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 {
     struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
-    /* On the caller's own stream it is known which one it was. */
+    /* On the caller's own stream the failed command itself is named. */
     struct weir__mark blamed = lane ? weir__cuda_blamed(p) : (struct weir__mark){&s->base, seq};
     struct weir__cuda_sink sink = {
         .dev = p->dev,
@@ -144,7 +144,7 @@ weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *ticket
             st = item->is_wait ? run_wait(p, lane, item)
                                : run_kernel(p, lane, &item->kernel, tickets);
             if (st && !i)
-                return st; /* as if it had not been tried */
+                return st; /* nothing is queued yet: the run fails and changes nothing */
             if (st) {
                 snprintf(why, sizeof why, "%s", weir_last_error());
                 fail_item(p, p->order[i], st, why);

@@ -21,7 +21,8 @@ static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane
         item->lane = from->items[i].lane;
         item->item = from->items[i].item;
         item->kernel = from->items[i].kernel;
-        item->kernel.call = NULL; /* the caller's, and not needed: it has its source */
+        item->kernel.call =
+            NULL; /* it is the caller's, and a kernel with source does not need it */
         if (item->is_wait)
             continue;
         if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
@@ -201,7 +202,7 @@ weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_
     const unsigned *epoch = &p->dev->cores.epoch;
     weir_status st = WEIR_OK;
 
-    /* A lane's limit may move other lanes to other parts of the cores: then once more. */
+    /* A lane's limit may move other lanes to other parts of the cores: then capture again. */
     for (int i = 0; i < 2 && !st && (g->stale || p->epoch != *epoch); i++) {
         if (p->epoch != *epoch)
             set_stale(p);
@@ -278,7 +279,7 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
         weir__cuda_trace_drop(p->dev, traced);
     if (st)
         return st;
-    for (int i = 0; i < p->nlanes; i++) { /* it runs: all lanes are counted, come what may */
+    for (int i = 0; i < p->nlanes; i++) { /* the graph runs: count all lanes, also after an error */
         struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[i].stream);
         weir_status failed = WEIR_OK;
         int n = p->lanes[i].nitems;
@@ -348,7 +349,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);
     if (!by_nodes && !traced && (st = weir__cuda_program_ready(p, &p->plain)) && p->meets) {
-        by_nodes = true; /* node by node it says why */
+        by_nodes = true; /* launching node by node reports the reason */
         p->records = false;
         st = WEIR_OK;
     }

@@ -66,7 +66,7 @@ static weir_status add(struct weir__reel *reel, struct weir__program *p, void *n
     weir__cuda_arrange(p);
     p->run = reel->run;
     st = weir__cuda_program_join(p, native, &reel->props);
-    p->run = 0; /* the reel's */
+    p->run = 0; /* the reel owns it */
     return st;
 }
 

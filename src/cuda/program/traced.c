@@ -136,7 +136,7 @@ static void describe_kernel(const struct weir__program *p, struct weir__cuda_ite
 {
     n->record = weir__cuda_trace_describe(&n->stream->base, n->record.seq, &item->kernel);
     n->cores = weir__cuda_trace_cores(&item->kernel);
-    n->is_told = is_kernel(item);
+    n->is_recorded = is_kernel(item);
     n->timer = item->timer;
     n->mark = item->mark;
     item->timer = NULL;

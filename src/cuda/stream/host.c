@@ -140,7 +140,7 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
     for (int i = 0; i < n && !st; i++)
         if (operands[i].written)
             st = move(s, on, device[i], h->memory + offsets[i], operands[i].bytes, false);
-    /* which may be over, and h with it, before the call comes back */
+    /* the call may end, and free h, before this returns */
     return st ? st : weir__cuda_check(dev, cu->launch_host(on, end, h), name);
 }
 
@@ -169,6 +169,6 @@ weir_status weir__cuda_call_host(struct weir__cuda_stream *s, weir__cu_stream on
     h->stream = s->base.name;
     list(h);
     if ((st = queue(s, on, h, operands, n, offsets)))
-        atomic_store(&h->off, true); /* what is queued may still come: its memory stays */
+        atomic_store(&h->off, true); /* queued calls may still run, so their memory stays */
     return st;
 }

@@ -58,7 +58,7 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
 {
     struct weir__cuda *dev = sink->dev;
     struct weir__code_context context = sink->context;
-    /* The entry's parameter may be longer than what this call has to say. */
+    /* The entry's parameter may be longer than this call's arguments. */
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
     struct weir__cu_tile_map maps[WEIR__CODE_TILED];
     void *params[] = {args, &context, maps};

@@ -31,7 +31,8 @@ weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_st
         return st;
     weir__spin_lock(tails);
     if (lane->order.is_due)
-        st = weir__cuda_put_mark(lane); /* else what waits for it would wait for the plan */
+        st = weir__cuda_put_mark(
+            lane); /* else streams that wait for the lane would wait for the plan */
     if (!st && first->order.nkept + lane->order.nkept > WEIR__CUDA_KEPT)
         st = weir__cuda_flush(first);
     if (!st && lane->order.tail && lane->order.busy) {
@@ -58,7 +59,7 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
         return st;
     weir__spin_lock(tails);
     last = atomic_load_explicit(&lane->queued, memory_order_relaxed) + n;
-    if (!o->nkept) /* else some of what was before has gone to `first` and is not at the tail */
+    if (!o->nkept) /* else some earlier waits moved to `first` and are not at the tail */
         o->kept_after = last - n;
     lane->names[last % WEIR__CUDA_NAMES] = "a plan";
     atomic_store_explicit(&lane->queued, last, memory_order_release);
@@ -67,12 +68,12 @@ weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_
         o->leader_seq = atomic_load_explicit(&first->queued, memory_order_relaxed);
         o->led_upto = last;
         o->kept[0] = (struct weir__cuda_kept){.from = first, .seq = o->leader_seq};
-    } else if (!(st =
-                     weir__cuda_record(lane, on, last))) { /* no command of `first` stands for it */
+    } else if (!(st = weir__cuda_record(
+                     lane, on, last))) { /* `first` has no command that ends when the lane does */
         o->kept[0] = (struct weir__cuda_kept){.event = *weir__cuda_newest(lane)};
     }
     atomic_store_explicit(&o->nkept, !st, memory_order_relaxed);
-    if (st) { /* the plan runs, and nothing that follows would come after it */
+    if (st) { /* the plan runs, and later work of the lane would not wait for it */
         weir__cuda_may_fail(lane);
         weir__cuda_fail(lane, last, st, weir_last_error());
     }

@@ -73,7 +73,7 @@ bool weir__cuda_reaches(weir_device *base, const void *address)
     weir__cu_address at = (weir__cu_address)(uintptr_t)address;
     bool pushed = weir__cuda_enter(dev), reaches;
     int asked[] = {CU_POINTER_MEMORY_TYPE, CU_POINTER_ORDINAL}, ordinal = -1;
-    unsigned type = 0; /* stays so for an address that CUDA does not know */
+    unsigned type = 0; /* stays 0 if CUDA does not know the address */
     void *values[] = {&type, &ordinal};
 
     reaches = !dev->api->cu.pointer_attributes(2, asked, values, at) &&

@@ -15,7 +15,7 @@ static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir
         *out = leader->order.tail;
         return WEIR_OK;
     }
-    st = weir__cuda_flush(s); /* the leader has more by now */
+    st = weir__cuda_flush(s); /* the leader has queued more since */
     *out = s->order.tail;
     return st;
 }
@@ -29,7 +29,7 @@ weir_status weir__cuda_write(struct weir__cuda_stream *s)
 
     if (s->progress.checkpoint >= queued)
         return WEIR_OK;
-    if (s->gate.shut && s->gate.seq == queued) /* who opens the gate writes it */
+    if (s->gate.shut && s->gate.seq == queued) /* opening the gate writes it */
         s->progress.checkpoint = queued;
     else if (!s->order.tail) /* nothing that CUDA would have to do */
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
@@ -97,7 +97,7 @@ uint64_t weir__cuda_done(weir_stream *base)
         return queued;
     reached = atomic_load_explicit(&s->word->reached, memory_order_acquire);
     if (reached < queued && reached >= s->progress.checkpoint)
-        (void)weir__cuda_checkpoint(s); /* the next to ask will know */
+        (void)weir__cuda_checkpoint(s); /* the next call sees it */
     weir__cuda_poll(dev);
     return reached;
 }

@@ -100,7 +100,7 @@ weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
             return WEIR_OK;
         }
         weir__mutex_unlock(&g->lock);
-        /* A GPU that is lost opens no gate, and says so when it is asked. */
+        /* A lost GPU opens no gate; the next call reports it. */
         if ((st = ++naps % ASK_EVERY ? weir__cuda_alive(dev) : weir__cuda_ask(dev)))
             return st;
         if (dev->base.op_timeout_ns >= 0 &&

@@ -84,8 +84,8 @@ static weir_status find_queue(struct weir__cuda_stream *s, const struct weir__cu
                               bool side, weir__cu_stream *out)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);
-    /* Streams of one priority may share a queue of the hardware, and a part must not stand there
-     * behind a stream that waits for it. */
+    /* Streams of one priority may share a hardware queue. A part must not be queued there behind
+     * a stream that waits for it. */
     int priority = side ? dev->gpu.priority_greatest : weir__cuda_priority(&s->base);
     weir_status st;
 

@@ -10,7 +10,7 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->clock.lock);
-    /* The place is used again: whoever it was meant for is gone. */
+    /* The place is reused: the event that it was for is destroyed. */
     for (at = &dev->clock.stamps; *at; at = &(*at)->next)
         if ((*at)->ns == ns) {
             found = *at;

@@ -25,7 +25,7 @@ weir_status weir__cuda_trace_new(struct weir__cuda *dev, struct weir__cuda_trace
 
     if (dev->traced.recording != recording) {
         if ((st = weir__cuda_anchor(dev)))
-            return st; /* without a clock nothing can be told */
+            return st; /* without a clock there are no times to record */
         dev->traced.recording = recording;
     }
     weir__spin_lock(&dev->clock.lock);
@@ -200,7 +200,7 @@ void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir_
     if (!h && !k)
         return;
     pushed = weir__cuda_enter(dev);
-    if (h) /* one that another begins in the place of was never ended, and is forgotten */
+    if (h) /* one that was never ended is dropped when the next begins */
         weir__cuda_trace_end(h, native, !k && weir__trace_on());
     s->tracing.native =
         k ? weir__cuda_trace_begin(s, native, k, weir__stream_submitted(base)) : NULL;
@@ -315,7 +315,7 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
         s->tracing.is_behind = false;
     for (at = &dev->traced.first; (h = *at);) {
         if (h->stream->tracing.is_behind || !write_record(dev, h)) {
-            hold_back(h); /* nothing behind it is over either */
+            hold_back(h); /* later commands of its streams are not over either */
             at = &h->next;
             continue;
         }

@@ -139,7 +139,7 @@ static void write_kernel(struct weir__cuda *dev, struct weir__cuda_traced_run *r
             return;
         n->over = latest(n->from, to);
     }
-    if (n->is_told)
+    if (n->is_recorded)
         weir__cuda_trace_write(n->stream, &n->record, n->cores, n->from, n->over);
 }
 

@@ -19,7 +19,7 @@ struct weir__cuda_traced_node {
     struct weir__cuda_stream *stream;
     struct weir__cuda_timer *timer; /* NULL if it is nothing on the GPU */
     weir__cu_node mark;             /* in the graph, the node of its timer's event; or NULL */
-    bool is_wait, is_told;
+    bool is_wait, is_recorded;
     int before; /* nodes that it comes after: the last one of its lane, */
     int source; /* the one that it waits for, */
     int call;   /* and, of a collective, the collective before it; -1 for none */

@@ -156,7 +156,7 @@ static float try_orders(struct tuning *r)
     float least = -1;
     int best = 0;
 
-    (void)time_together(r); /* the clocks rise */
+    (void)time_together(r); /* warms up: the GPU's clocks rise */
     for (int i = 0; i < 4; i++) {
         float ms;
 
@@ -189,7 +189,7 @@ static void try_algorithms(struct tuning *r, float *least)
         weir__cuda_choose(m->product, r->program->concurrent_set, m->product->best);
     }
     for (int pass = 0; pass < PASSES && better; pass++) {
-        better = false; /* and a single one has tried everything */
+        better = false; /* a single product has tried every choice */
         for (int i = 0; i < r->nmembers; i++)
             better |= improve(r, r->members[i].product, least) && r->nmembers > 1;
     }

@@ -67,7 +67,7 @@ float weir__cuda_watch_graph(struct weir__cuda *dev, struct weir__cuda_watch *w,
     n = least > 0 ? (int)fminf(fmaxf(ROUND_MS / least, 1), 16) : 1;
     for (int i = 0; i < ROUNDS && least >= 0; i++) {
         ms = watch_launches(dev, w, exec, n);
-        least = ms < least ? ms : least; /* a failure as well */
+        least = ms < least ? ms : least; /* a failed trial is negative, and is kept */
     }
     cu->exec_destroy(exec);
     return least;

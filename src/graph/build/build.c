@@ -45,8 +45,8 @@ void weir_graph_destroy(weir_graph *g)
     weir__capture_leave(g);
     for (int i = 0; i < g->nnodes; i++)
         weir__node_fini(&g->nodes[i]);
-    if (g->free_lent)
-        g->free_lent(g->lent);
+    if (g->free_adopted)
+        g->free_adopted(g->adopted);
     for (int i = 0; i < g->nvalues; i++) {
         weir__free(g->values[i].name);
         weir__free(g->values[i].after);
@@ -374,13 +374,13 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
                  g->source);
         n.foreign = copy(text, strlen(text) + 1, &failed);
     }
-    n.shares_name = g->lends && name != generated;
+    n.shares_name = g->adopts && name != generated;
     n.name = n.shares_name ? (char *)name : copy(name, strlen(name) + 1, &failed);
     n.params = keep_params(g, op, params, &shares, &failed);
     n.shares_params = shares;
     n.in = copy(in, (size_t)nin * sizeof *in, &failed);
     n.out = copy(out, (size_t)op->nout * sizeof *out, &failed);
-    n.shares_control = g->lends && control && !has_waits(g, in, nin);
+    n.shares_control = g->adopts && control && !has_waits(g, in, nin);
     n.control =
         n.shares_control ? (int *)control : all_control(g, in, nin, control, &n.ncontrol, &failed);
     if (failed) {

@@ -68,7 +68,7 @@ struct weir__node {
     int ncontrol;
     unsigned ntokens : 28; /* of a Kernel: the first of these, whose tokens it names as inputs */
     unsigned shares_params : 1; /* they are the graph's (shared_params) */
-    unsigned shares_name : 1;   /* it and `control` are among what the graph was lent */
+    unsigned shares_name : 1;   /* it and `control` are among what the graph adopted */
     unsigned shares_control : 1;
     struct weir__marks marks;
     char *foreign; /* attributes of its file that mean nothing here, as text; NULL if none */
@@ -124,9 +124,9 @@ struct weir_graph {
     struct weir__size_use *size_uses;
     int nsize_uses, cap_size_uses;
     char *module, *source; /* of nodes that are added (weir_graph_describe); NULL: nowhere */
-    bool lends; /* name and control of a node that is added now live as long as the graph */
-    void *lent; /* those, which end with it */
-    void (*free_lent)(void *lent);
+    bool adopts;   /* name and control of a node that is added now live as long as the graph */
+    void *adopted; /* those, which end with it */
+    void (*free_adopted)(void *adopted);
     bool dynamic;     /* an input is */
     bool specialised; /* of a dynamic graph, for sizes that may change again: nothing that follows
                        * from them may be computed for good */
@@ -139,8 +139,8 @@ int weir__graph_add_value(weir_graph *g, enum weir__value_kind kind, const struc
                           int node);
 /* Room for `n` nodes at once. */
 weir_status weir__graph_expect_nodes(weir_graph *g, int n);
-/* Takes copies of everything, but for what is lent (g->lends). `in` operands must be of this graph.
- * Outputs are inferred and their values made, unless `into` gives the operands to write. */
+/* Takes copies of everything, but for what it adopts (g->adopts). `in` operands must be of this
+ * graph. Outputs are inferred and their values made, unless `into` gives the operands to write. */
 weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const char *name,
                                  const void *params, const struct weir__operand *in, int nin,
                                  const struct weir__operand *into, const struct weir__marks *marks,

@@ -180,7 +180,8 @@ static weir_status take_step(weir_device *dev, const struct weir__llm *m,
     return st;
 }
 
-weir_status weir__deploy_settle(weir_device *dev, const struct weir__llm *m, struct weir__deploy *d)
+weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
+                                  struct weir__deploy *d)
 {
     const struct weir__profile *p = &dev->model->profile;
     struct weir__deploy best = *d;
@@ -232,7 +233,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
         return st;
     out->d = *d;
     weir__estimate_find_memory(m, d, &dev->model->profile, &out->memory);
-    if ((st = weir__deploy_settle(dev, m, &out->d)) ||
+    if ((st = weir__deploy_complete(dev, m, &out->d)) ||
         (st = take_step(dev, m, &out->d, true, quick, &out->prefill)) ||
         (st = take_step(dev, m, &out->d, false, quick, &out->decode))) {
         weir__estimate_fini(out);
@@ -259,7 +260,7 @@ weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m
     weir_status st = weir__deploy_check(m, d);
 
     if (!st && !prefill)
-        st = weir__deploy_settle(dev, m, &with);
+        st = weir__deploy_complete(dev, m, &with);
     if (!st)
         st = take_step(dev, m, &with, prefill, true, &step);
     *us = step.us;

@@ -98,8 +98,8 @@ void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile
 /* returns  WEIR_EINVAL naming what does not divide what, or is out of range. */
 weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d);
 /* Sets the cores that are left open. returns  as weir__estimate_model. */
-weir_status weir__deploy_settle(weir_device *dev, const struct weir__llm *m,
-                                struct weir__deploy *d);
+weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
+                                  struct weir__deploy *d);
 
 /* ---- the graph of a step ---- */
 

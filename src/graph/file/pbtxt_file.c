@@ -63,17 +63,17 @@ static void chunks_free(struct weir__pb_chunk **list)
     }
 }
 
-static void lent_free(void *lent)
+static void free_list(void *strings)
 {
-    struct weir__pb_chunk *list = lent;
+    struct weir__pb_chunk *list = strings;
 
     chunks_free(&list);
 }
 
-void weir__pb_file_lend(struct weir__pb_file *f, void **lent, void (**free_lent)(void *))
+void weir__pb_file_hand_over(struct weir__pb_file *f, void **strings, void (**free_strings)(void *))
 {
-    *lent = f->strings;
-    *free_lent = lent_free;
+    *strings = f->strings;
+    *free_strings = free_list;
     f->strings = NULL;
 }
 

@@ -65,7 +65,8 @@ void weir__pb_file_fini(struct weir__pb_file *f);
 
 /* Names of nodes, and what weir__pb_file_ints made, are the caller's from now on, who frees all at
  * once. */
-void weir__pb_file_lend(struct weir__pb_file *f, void **lent, void (**free_lent)(void *));
+void weir__pb_file_hand_over(struct weir__pb_file *f, void **strings,
+                             void (**free_strings)(void *));
 /* A copy of n > 0 numbers that lives as long as the names do; NULL when out of memory. */
 int *weir__pb_file_ints(struct weir__pb_file *f, const int *from, int n);
 /* References that are resolved have the names of their nodes from now on, and no own ones, if all

@@ -147,7 +147,7 @@ static weir_status load_text(weir_device *dev, const char *text, size_t size,
     } else {
         *out = l.g;
         weir__pb_warn_foreign(&l);
-        weir__pb_file_lend(&l.file, &l.g->lent, &l.g->free_lent);
+        weir__pb_file_hand_over(&l.file, &l.g->adopted, &l.g->free_adopted);
     }
     for (int i = 0; l.made && i < l.file.nnodes; i++)
         weir__free(l.made[i].operand);

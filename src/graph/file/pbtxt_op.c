@@ -183,10 +183,10 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
     if (l->nwaits > waits &&
         !(control = weir__pb_file_ints(&l->file, l->waits + waits, l->nwaits - waits)))
         return weir__fail_nomem("%s: allocating node '%.80s'", l->file.text.where, n->name);
-    l->g->lends = true; /* the file's become the graph's */
+    l->g->adopts = true; /* the file's become the graph's */
     st = weir__graph_add_node(l->g, op, n->name, params, in, nin, ninto ? into : NULL, &marks,
                               control, l->nwaits - waits, &m->node);
-    l->g->lends = false;
+    l->g->adopts = false;
     l->nwaits = waits;
     m->kind = WEIR__PB_MADE_NODE;
     if (st)

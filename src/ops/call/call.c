@@ -21,7 +21,7 @@ struct operands {
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
                            struct operands *o)
 {
-    /* One by one: most of the views are no operand, and this is every operator's way. */
+    /* Field by field: most views are unused, and every operator passes here. */
     o->dev = NULL;
     o->graph = 0;
     o->in = in;
@@ -221,7 +221,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             count_call(o, s);
         }
     }
-    /* Freed at once, in stream order: only what is queued after may have it. */
+    /* Freed at once, in stream order: only later work may reuse it. */
     if (scratch)
         weir__pool_free(&s->dev->pool, scratch);
     return st;
@@ -256,7 +256,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     weir_stream *s;
     weir_status st;
     int nmade = 0;
-    bool held = false; /* what is queued is this thread's, which helps with it */
+    bool held = false; /* this thread queued the work and helps to run it */
 
     if ((st = collect(op, in, nin, &o)) || (st = find_member(op, params, &o)) ||
         (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {

@@ -125,7 +125,7 @@ static double block_us(const struct weir__kernel_params *p)
 static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__kernel_params *p = call->params;
-    const double flops_per_us = 32e3; /* of one core, roughly: the time is what is known */
+    const double flops_per_us = 32e3; /* of one core, roughly: only the time is known */
 
     cost->flops = p->flops > 0 ? p->flops : flops_per_us * block_us(p) * weir__kernel_blocks(p);
     cost->type = p->dtype[0] ? p->dtype : "f16";

@@ -234,7 +234,7 @@ weir_status weir_batch_send_recv(weir_rank *rank, const weir_message *messages, 
     if (!count)
         return WEIR_OK;
     WEIR__NEED(messages, "messages");
-    if (weir_graph_current() || !rank->dev) /* of another process: refused there */
+    if (weir_graph_current() || !rank->dev) /* a rank of another process is refused there */
         return capture_batch(rank, messages, count);
     before = weir_stream_current(rank->dev);
     for (; n < count && !st; n++) {

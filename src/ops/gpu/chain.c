@@ -152,7 +152,7 @@ bool weir__chain_join(void *chain, const void *ew, bool keep)
 void weir__chain_find_form(const struct weir__chain *c, struct weir__chain_form *form)
 {
     size_t narrowest = sizeof(double), widest = 1;
-    int64_t inner = 0; /* what divides this divides all, if it is a power of two */
+    int64_t inner = 0; /* a power of two that divides this divides all of them */
 
     *form = (struct weir__chain_form){0};
     for (int i = 0; i < c->noperands; i++) {

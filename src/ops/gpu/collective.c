@@ -99,7 +99,7 @@ static void move_shape(const void *args, unsigned phase, unsigned cores,
     (void)phase;
     if (a->move == WEIR__MOVE_GATHER)
         bytes *= a->ranks;
-    else if (a->move == WEIR__MOVE_COUNTS) /* it may get much and send nothing */
+    else if (a->move == WEIR__MOVE_COUNTS) /* a rank may receive much and send nothing */
         bytes = weir__rows_before(a->counts + a->ranks, a->ranks) * a->row;
     weir__gpu_spread_threads(weir__div_up(bytes, 16), cores, l);
 }

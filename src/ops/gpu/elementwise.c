@@ -26,7 +26,7 @@ static enum weir__layout layout_of(const struct weir__ew *e, int i, unsigned pac
         return weir__layout_of(bits, elem, 0, 1, pack);
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)stride[d] * elem;
-    if (i < 0 && stride[inner] != 1) /* what is written is not spread */
+    if (i < 0 && stride[inner] != 1) /* packs are written to contiguous outputs only */
         return WEIR__LAYOUT_ANY;
     return weir__layout_of(bits, elem, e->shape[inner], stride[inner], pack);
 }

@@ -84,7 +84,7 @@ static inline void turn_square_uint16_t(uint16_t *d, int64_t to, const uint16_t 
 
     for (int i = 0; i < 8; i++)
         x[i] = *(const vec8 *)(s + i * from);
-    /* Three times: line k of the first half and line k of the second, their elements in turns. */
+    /* Three rounds: interleave line k of the first half with line k of the second. */
     for (int step = 0; step < 3; step++) {
         for (int i = 0; i < 4; i++) {
             y[2 * i] = __builtin_shufflevector(x[i], x[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);

@@ -38,7 +38,7 @@ static enum weir__isa_pairs find_pairs(void)
                                          : WEIR__ISA_BF16;
 }
 
-enum weir__isa_pairs weir__isa_pairs(void)
+enum weir__isa_pairs weir__isa_best_pairs(void)
 {
     static _Atomic int cached;
     int pairs = atomic_load_explicit(&cached, memory_order_relaxed);

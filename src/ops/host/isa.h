@@ -28,7 +28,7 @@ int weir__isa(void);
 /* What multiplies pairs of bf16 here, if level v4 runs. WEIR_ISA=v4 takes all of it away,
  * WEIR_ISA=bf16 AMX alone. The first call asks the system for AMX's registers. threads  any. */
 enum weir__isa_pairs { WEIR__ISA_NO_PAIRS = 1, WEIR__ISA_BF16, WEIR__ISA_AMX };
-enum weir__isa_pairs weir__isa_pairs(void);
+enum weir__isa_pairs weir__isa_best_pairs(void);
 
 #define WEIR__ISA_PASTE_(a, b) a##b
 #define WEIR__ISA_PASTE(a, b) WEIR__ISA_PASTE_(a, b)

@@ -121,7 +121,7 @@ static void name_track(struct weir__json *j, struct weir__import *im, const stru
 
     if (!name || (!process && strcmp(e->name, "thread_name")))
         return;
-    /* A process's name is kept with a thread that no event has. */
+    /* A process's name is stored under a thread number that no event has. */
     if ((track = weir__import_find_track(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
         return;
     *(process ? &im->tracks[track].process : &im->tracks[track].thread) =

@@ -63,7 +63,7 @@ weir_status weir__import_calls(struct weir__import *im, int n)
 {
     struct launched *launched;
     struct pending *by_track;
-    bool told = false; /* the device's own waits are in the profile */
+    bool told = false; /* the profile has the device's own waits */
     int nlaunched = 0;
 
     if (!im->ncalls)

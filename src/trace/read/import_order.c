@@ -28,7 +28,7 @@ int weir__import_compare_spans(const void *x, const void *y)
         return a->stream < b->stream ? -1 : 1;
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
-    return (a->to < b->to) - (a->to > b->to); /* what holds others comes before them */
+    return (a->to < b->to) - (a->to > b->to); /* an outer span comes before those inside it */
 }
 
 static int compare_gaps(const void *x, const void *y)

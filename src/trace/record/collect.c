@@ -445,7 +445,7 @@ weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out)
         *out = c.trace;
         return WEIR_OK;
     }
-    weir__allocator_hold(1); /* which the trace gives back; the caller has its own */
+    weir__allocator_hold(1); /* the trace's; the caller holds one of its own */
     weir_trace_free(c.trace);
     return weir__fail_nomem("sorting a trace of %zu records", raw->nrecords);
 }

@@ -193,7 +193,7 @@ void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const ch
         return;
     pthread_mutex_lock(&lock);
     if (!weir__trace_on()) {
-        /* It has just ended: what is added now nobody would free. */
+        /* The recording has just ended: nobody would free a ring that is added now. */
     } else if (!weir__grow(&raw->streams, raw->nstreams, &raw->cap_streams, sizeof *raw->streams)) {
         raw->dropped++;
     } else {
@@ -316,7 +316,7 @@ static weir_status start(size_t bytes, bool watched)
     weir_status st;
 
     pthread_once(&forks, watch_forks);
-    weir__trace_ticks_init(); /* devices do it too, but there may be none yet */
+    weir__trace_ticks_init(); /* devices start the clock too, but none may be open yet */
     pthread_mutex_lock(&sources_lock);
     if (!(st = begin(bytes, watched))) {
         for (struct weir__trace_source *s = sources; s; s = s->next)

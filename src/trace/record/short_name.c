@@ -151,7 +151,7 @@ struct weir__short_name weir__plain_name(const char *name)
         else if (name[end] == '<')
             argument = telling_argument(name + end);
         if (!word.size)
-            word = (struct piece){name, strlen(name)}; /* no function's name after all */
+            word = (struct piece){name, strlen(name)}; /* it is not a function's name */
         used = append(out.text, sizeof out.text, 0, word.at, word.size);
         if (argument.size && word.at != name) {
             used = append(out.text, sizeof out.text, used, "<", 1);

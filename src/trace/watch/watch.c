@@ -50,7 +50,7 @@ static weir_status look(char **text, size_t *size)
     weir_status st;
     FILE *out;
 
-    st = weir__trace_watch_start(); /* the program's own may have ended */
+    st = weir__trace_watch_start(); /* the program's own recording may have ended */
     if (st && st != WEIR_ESTATE)
         return st;
     if ((st = weir_trace_snapshot(&trace)))

@@ -111,7 +111,7 @@ static uint32_t predecessor(const struct finder *f, uint32_t index, weir_trace_c
         best = &f->t->ops[source];
         *why = WEIR_TRACE_CAUSE_SYNC;
     }
-    /* Queued only after all of that was over: it was the host that came late. */
+    /* It was queued after all of those were over: the host was late. */
     if (!best || op->queued_ns > best->ended_ns)
         *why = WEIR_TRACE_CAUSE_HOST;
     return found;

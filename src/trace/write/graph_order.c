@@ -55,7 +55,7 @@ static bool add_waits(struct weir__graph_order *o, const weir_trace *t, struct w
         uint32_t source = t->waits[op->first_wait + i].source_op;
         struct weir__graph_op from = {.op = source};
 
-        /* What started later, or was far from over, was not waited for. */
+        /* An operator that started later, or ended much later, was not waited for. */
         if (source == WEIR_TRACE_NONE || t->ops[source].device != op->device ||
             compare_starts(&from, to, t->ops) >= 0 ||
             t->ops[source].ended_ns > op->started_ns + SLACK_NS)

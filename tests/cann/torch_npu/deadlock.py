@@ -24,12 +24,12 @@ said, numbers = {}, {}
 
 def hold(_):
     """Until both cards wait in nonzero: then everything is queued."""
-    calm = 0
-    while calm < 10:
+    asleep = 0
+    while asleep < 10:
         time.sleep(0.05)
         states = [Path(f"/proc/self/task/{n}/stat").read_text().rpartition(")")[2].split()[0]
                   for n in numbers.values()]
-        calm = calm + 1 if states == ["S", "S"] else 0
+        asleep = asleep + 1 if states == ["S", "S"] else 0
 
 
 def card(rank):

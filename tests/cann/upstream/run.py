@@ -114,7 +114,7 @@ def run_cases(path, skip, tell):
             return
 
 
-def in_child(path, skip, timeout, hear):
+def in_child(path, skip, timeout, take):
     """Runs cases in a fork, hearing what it tells; gives why it ended early, or None."""
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -152,7 +152,7 @@ def in_child(path, skip, timeout, hear):
             data += part
             *lines, data = data.split(b"\n")
             for line in lines:
-                hear(json.loads(line))
+                take(json.loads(line))
                 until = time.monotonic() + timeout
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
@@ -169,7 +169,7 @@ def run_file(path, left_out, timeout):
     results = {}
     names, running = [], None
 
-    def hear(message):
+    def take(message):
         nonlocal names, running
         names = message.get("all", names)
         running = message.get("start", running)
@@ -179,7 +179,7 @@ def run_file(path, left_out, timeout):
 
     while True:
         before = len(results)
-        ended = in_child(path, {*results, *left_out}, timeout, hear)
+        ended = in_child(path, {*results, *left_out}, timeout, take)
         if running is not None:
             results[running] = ("failed", ended or "the process ended")
             running = None

@@ -25,7 +25,7 @@
 enum { RANKS = 8, SLOT = 4 << 20, UNHANDLED = 1, INVALID_USAGE = 5, IN_PROGRESS = 7, ASKED = 3 };
 
 /* What ranks of a communicator share. */
-struct meeting {
+struct rendezvous {
     _Atomic int users;
     _Atomic uint64_t arrived[2]; /* alternating barriers */
     _Atomic int aborted;
@@ -39,7 +39,7 @@ struct meeting {
 };
 
 struct comm {
-    struct meeting *m;
+    struct rendezvous *m;
     int ranks, rank, fd;
     uint64_t barriers, calls;
     uint64_t whole;         /* calls of all ranks that have run */
@@ -335,7 +335,7 @@ int ncclGetUniqueId(struct weir__nccl_id *id)
     int fd = memfd_create("fake NCCL", MFD_CLOEXEC);
 
     memset(id, 0, sizeof *id);
-    if (fd < 0 || ftruncate(fd, sizeof(struct meeting)))
+    if (fd < 0 || ftruncate(fd, sizeof(struct rendezvous)))
         return UNHANDLED;
     snprintf(id->bytes, sizeof id->bytes, "/proc/%d/fd/%d", (int)getpid(), fd);
     return 0;

@@ -47,9 +47,9 @@ static weir_status find_reason(struct weir__procs_group *p, int awaited, char *t
     return st;
 }
 
-weir_status weir__nccl_settle(struct weir__procs_group *p, const struct weir__nccl_api *api,
-                              void *comm, const char *what, int code, int awaited,
-                              uint64_t deadline_ns)
+weir_status weir__nccl_await(struct weir__procs_group *p, const struct weir__nccl_api *api,
+                             void *comm, const char *what, int code, int awaited,
+                             uint64_t deadline_ns)
 {
     char text[WEIR__WIRE_TEXT];
     weir_status st;
@@ -91,7 +91,7 @@ weir_status weir__nccl_comm_make(struct weir__procs_group *p, const struct weir_
 
     *comm = NULL;
     code = api->init(comm, ranks, *id, rank, &config);
-    st = *comm ? weir__nccl_settle(p, api, *comm, "a communicator", code, awaited, deadline_ns)
+    st = *comm ? weir__nccl_await(p, api, *comm, "a communicator", code, awaited, deadline_ns)
                : weir__nccl_fail(api, NULL, "a communicator", code);
     if (st && *comm) {
         api->abort(*comm);

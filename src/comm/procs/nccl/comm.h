@@ -55,9 +55,9 @@ weir_status weir__nccl_comm_make(struct weir__procs_group *p, const struct weir_
                                  uint64_t deadline_ns, void **comm);
 
 /* What a call returned: waits until the communicator has taken it. Takes no lock. */
-weir_status weir__nccl_settle(struct weir__procs_group *p, const struct weir__nccl_api *api,
-                              void *comm, const char *what, int code, int awaited,
-                              uint64_t deadline_ns);
+weir_status weir__nccl_await(struct weir__procs_group *p, const struct weir__nccl_api *api,
+                             void *comm, const char *what, int code, int awaited,
+                             uint64_t deadline_ns);
 
 /* ---- warm.c ---- */
 

@@ -208,9 +208,9 @@ static weir_status queue_call(struct weir__procs_group *p, struct weir__nccl_lin
     if (!verb->bytes && verb->kind != WEIR__VERB_EXCHANGE)
         return WEIR_OK;
     weir__mutex_lock(&line->calling);
-    st = weir__nccl_settle(p, api, line->comm, label,
-                           weir__nccl_issue(api, line->comm, p->ranks, verb, stream),
-                           WEIR__NCCL_NOBODY, weir__nccl_deadline(p->group->timeout_ns));
+    st = weir__nccl_await(p, api, line->comm, label,
+                          weir__nccl_issue(api, line->comm, p->ranks, verb, stream),
+                          WEIR__NCCL_NOBODY, weir__nccl_deadline(p->group->timeout_ns));
     weir__mutex_unlock(&line->calling);
     return st;
 }

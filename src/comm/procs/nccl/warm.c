@@ -29,9 +29,9 @@ static weir_status call_each(struct weir__procs_group *p, const struct weir__ncc
         v.out = out;
         v.dtype = WEIR_F32;
         v.reduce = WEIR_REDUCE_SUM;
-        st = weir__nccl_settle(p, api, comm, "its first calls",
-                               weir__nccl_issue(api, comm, p->ranks, &v, stream),
-                               WEIR__NCCL_ANYBODY, deadline_ns);
+        st = weir__nccl_await(p, api, comm, "its first calls",
+                              weir__nccl_issue(api, comm, p->ranks, &v, stream), WEIR__NCCL_ANYBODY,
+                              deadline_ns);
     }
     return st;
 }

@@ -306,7 +306,7 @@ static int64_t find_piece(const struct weir__ew *e, const struct walk *w, const 
     n = weir__min(e->shape[last] - c->at[last], left);
     if (n > SHORT_ROW)
         return n;
-    /* Dims whose whole extent is inside take the one before them along. */
+    /* A dim that is whole is merged with the one before it. */
     while (*d > 0 && c->at[*d] == 0 && n == e->shape[*d]) {
         int64_t more = weir__min(e->shape[*d - 1] - c->at[*d - 1],
                                  weir__min(left, WEIR__ROW_CHUNK) / w->inner[*d - 1]);

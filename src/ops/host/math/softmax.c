@@ -71,7 +71,7 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     const struct weir__softmax *a = args;
     size_t elem = weir__elem_size(a->dtype);
     bool columns = WEIR__ISA_NAME(weir__softmax_is_columns)(a);
-    /* Rows side by side share lines of memory, which two cores had better not. */
+    /* Neighbouring rows share cache lines: two cores should not write them. */
     struct weir__range range =
         weir__tile_range(a->rows.count, columns ? 64 / (int64_t)elem : 1, block);
     weir_dtype type = weir__compute_type(a->dtype);

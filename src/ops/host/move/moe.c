@@ -102,7 +102,7 @@ static void route_rows(const struct weir__moe *a, const weir_block *block)
 weir_status WEIR__ISA_NAME(weir__moe_dispatch_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__moe *a = args;
-    int64_t *nrows = &a->routes[a->capacity].token; /* the last route is none */
+    int64_t *nrows = &a->routes[a->capacity].token; /* the last entry is the count, not a route */
     size_t row = (size_t)a->hidden * weir__elem_size(a->dtype);
     struct weir__range range;
     weir_status st;

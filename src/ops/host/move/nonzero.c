@@ -61,7 +61,7 @@ static void write(const struct weir__nonzero *a, void *buffer, struct weir__rang
 
         m = 0;
         for (int64_t i = 0; i < n; i++) {
-            found[m] = p + i; /* stays if it is one */
+            found[m] = p + i; /* overwritten by the next unless it is nonzero */
             m += flags[i] != 0;
         }
         for (int64_t i = 0; i < m; i++, row++) {

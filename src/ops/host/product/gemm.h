@@ -54,7 +54,7 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
 static inline bool weir__gemm_takes_pairs(const struct weir__gemm *g)
 {
     return g->dtype == WEIR_BF16 && !g->pack_b && g->k > 0 &&
-           (g->dot || (g->m >= 8 && g->n >= 8)) && weir__isa_pairs() != WEIR__ISA_NO_PAIRS;
+           (g->dot || (g->m >= 8 && g->n >= 8)) && weir__isa_best_pairs() != WEIR__ISA_NO_PAIRS;
 }
 
 /* For f32, f16 and bf16; for bf16 by pairs, where weir__gemm_takes_pairs; for f64; for i32 and i64,

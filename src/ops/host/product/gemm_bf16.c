@@ -461,7 +461,7 @@ void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
     if (g->dot)
         dot_lines_of_pairs(g);
     else
-        gemm_of_pairs(g, local, weir__isa_pairs() == WEIR__ISA_AMX);
+        gemm_of_pairs(g, local, weir__isa_best_pairs() == WEIR__ISA_AMX);
 #else
     WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
 #endif

@@ -12,7 +12,7 @@ static inline bool weir__gemm_is_thin_pairs(const struct weir__gemm *g)
 {
     return g->dtype == WEIR_BF16 && !g->pack_b && !g->dot && g->k > 0 && g->m > 1 &&
            g->m <= WEIR__GEMM_THIN_PAIRS && g->b_col == 1 && g->n >= 64 &&
-           weir__isa_pairs() != WEIR__ISA_NO_PAIRS;
+           weir__isa_best_pairs() != WEIR__ISA_NO_PAIRS;
 }
 
 /* For problems of that kind, and parts of them.

@@ -113,7 +113,7 @@ weir_status WEIR__ISA_NAME(weir__grouped_kernel)(const void *args, const weir_bl
 
     if ((st = check_ends(a, units, &total)))
         return st;
-    /* A unit is the block's in whose stretch of the total cost it begins. */
+    /* Each block has a stretch of the total cost, and the units that begin in it. */
     low = total * block->index / block->count;
     high = total * (block->index + 1) / block->count;
     for (int64_t g = 0; g < a->groups + has_rest && at < high; g++) {
