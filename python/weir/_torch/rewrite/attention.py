@@ -6,7 +6,7 @@ import math
 import torch
 
 from .. import kernels
-from .nodes import _erase, _is, _narrow, _one_user, _replace, _shape, _val
+from .nodes import _erase, _is, _narrow, _one_user, _replace, _shape, _tell, _val
 
 aten = torch.ops.aten
 
@@ -16,6 +16,9 @@ _MASKED = {
     aten._scaled_dot_product_efficient_attention.default: (3, 6),
     aten._scaled_dot_product_cudnn_attention.default: (3, 6),
 }
+# What hides a key in a mask of numbers. PyTorch spares cuDNN infinity where the program's mask is of bools.
+_HIDES = {aten._scaled_dot_product_cudnn_attention.default: (-math.inf, -65504.0)}
+_ALWAYS = (-math.inf,)
 
 
 def _masked(graph, node, known):
@@ -26,27 +29,73 @@ def _masked(graph, node, known):
         mask = node.kwargs.get(mask_at)
     else:
         mask = node.args[mask_at] if len(node.args) > mask_at else None
-    if mask not in known or _shape(node.args[0]) is None or _shape(node.args[1]) is None:
+    if mask is None or _shape(node.args[0]) is None or _shape(node.args[1]) is None:
         return False
-    says = _meaning(known[mask], _shape(node.args[0])[-2], _shape(node.args[1])[-2])
+    hides, says, seen = _HIDES.get(node.target, _ALWAYS), None, None
+    if mask in known:
+        says = _meaning(known[mask], _shape(node.args[0])[-2], _shape(node.args[1])[-2], hides)
     if says is None:
+        seen = _seen(graph, node, mask, known, hides)
+    if says is None and seen is None:
         return False
     if isinstance(mask_at, str):
         args = [*node.args, *[0.0, False][len(node.args) - 3 :]]
         node.kwargs = {k: v for k, v in node.kwargs.items() if k != mask_at}
+        if seen is not None:
+            node.kwargs = {**node.kwargs, mask_at: seen}
     else:
         args = [*node.args, *[None, False, 0.0, False][len(node.args) - 3 :]]
-        args[mask_at] = None
+        args[mask_at] = seen
     args[causal_at] = args[causal_at] or says == "causal"
     node.args = tuple(args)
     _erase(mask)
     return True
 
 
-def _meaning(mask, queries, keys):
+def _hidden(mask, hides):
+    """Where a mask of numbers hides the key. The numbers may have been rounded to its type."""
+    either = torch.zeros_like(mask, dtype=torch.bool)
+    for number in hides:
+        either |= (mask == number) | (mask == torch.tensor(number, dtype=mask.dtype))
+    return either
+
+
+def _seen(graph, node, mask, known, hides):
+    """The bools that the mask of numbers was made of, for use by the node; None if it was not. Programs
+    themselves write the least f16, and a row that sees nothing is another thing then."""
+    if _is(mask, aten.expand.default) and not mask.kwargs:
+        inner = _seen(graph, node, mask.args[0], known, hides)
+        return inner and _made(graph, node, aten.expand.default, inner, mask.args[1])
+    if not _is(mask, aten.where.self) or _val(mask.args[0]).dtype != torch.bool:
+        return None
+    choices = [known[x] if x in known else None for x in mask.args[1:]]
+    if any(x is None or x.numel() != 1 for x in choices):
+        return None
+    shows = [x.item() == 0 for x in choices]
+    dtype = _val(mask).dtype
+    hides = _ALWAYS if dtype is torch.float16 else hides
+    hidden = [_hidden(x.to(dtype), hides).all() for x in choices]
+    if shows[0] and hidden[1]:
+        return mask.args[0]
+    if hidden[0] and shows[1]:
+        return _made(graph, node, aten.logical_not.default, mask.args[0])
+    return None
+
+
+def _made(graph, node, target, *args):
+    if target is aten.logical_not.default and _is(args[0], target, aten.bitwise_not.default):
+        return args[0].args[0]
+    with graph.inserting_before(node):
+        made = graph.call_function(target, args)
+    made.meta["val"] = target(_val(args[0]), *args[1:])
+    _tell(made, node)
+    return made
+
+
+def _meaning(mask, queries, keys, hides=_ALWAYS):
     """"causal", "nothing", or None."""
     if mask.dtype is not torch.bool:
-        if not mask.is_floating_point() or not ((mask == 0) | (mask == float("-inf"))).all():
+        if not mask.is_floating_point() or not ((mask == 0) | _hidden(mask, hides)).all():
             return None
         mask = mask == 0
     if mask.all():
@@ -90,7 +139,7 @@ def _spelled_out(graph, node, known):
         return False
     if _shape(k)[:3] != _shape(v)[:3] or _shape(q)[:2] != _shape(k)[:2] or _shape(q)[3] != _shape(k)[3]:
         return False
-    mask, causal = _said(mask, known, _shape(q)[2], _shape(k)[2])
+    mask, causal = _said(graph, last, mask, known, _shape(q)[2], _shape(k)[2])
     if mask is not None and _val(mask).dtype not in (torch.bool, _val(q).dtype):
         return False
     with graph.inserting_before(last):
@@ -100,7 +149,7 @@ def _spelled_out(graph, node, known):
     return True
 
 
-def _said(mask, known, queries, keys):
+def _said(graph, node, mask, known, queries, keys):
     """(mask or None, whether it is causal)."""
     if mask is None:
         return None, False
@@ -108,12 +157,8 @@ def _said(mask, known, queries, keys):
         says = _meaning(known[mask], queries, keys)
         if says is not None:
             return None, says == "causal"
-    if _is(mask, aten.where.self) and _val(mask.args[0]).dtype == torch.bool:
-        zero, least = (known[x] if x in known else None for x in mask.args[1:])
-        if zero is not None and least is not None and zero.numel() == least.numel() == 1:
-            if zero.item() == 0 and least.item() == -math.inf:
-                return mask.args[0], False
-    return mask, False
+    seen = _seen(graph, node, mask, known, _ALWAYS)
+    return (mask if seen is None else seen), False
 
 
 def _through(node):

@@ -27,6 +27,20 @@ static __device__ inline int64_t offset(const weir__steps &s, int which, int64_t
     return at;
 }
 
+/* The same in three tensors. */
+static __device__ inline void offsets(const weir__steps &s, int64_t i, int64_t *at)
+{
+    at[0] = at[1] = at[2] = 0;
+    for (int d = s.ndim - 1; d >= 0; d--) {
+        int64_t here = i;
+
+        if (d)
+            i = quotient(i, s.shape[d], &here);
+        for (int k = 0; k < 3; k++)
+            at[k] += here * s.stride[k][d];
+    }
+}
+
 template <int type> static __device__ inline int64_t read_index(const char *index, int64_t at)
 {
     return (int64_t)((const typename Type<type>::store *)index)[at];

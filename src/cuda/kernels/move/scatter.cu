@@ -169,16 +169,16 @@ static __device__ inline void move_one(const weir__scatter &a, const weir__code_
     int64_t packs = a.inner.count / AT_ONCE;
 
     for (int64_t e = thread_index(); e < a.outer.count * packs; e += thread_count()) {
-        int64_t j, o = quotient(e, packs, &j);
-        int64_t target = read_index<V1>(a.index, offset(a.outer, 1, o));
+        int64_t j, o = quotient(e, packs, &j), at[3], within[3];
 
-        j *= AT_ONCE;
+        offsets(a.outer, o, at);
+        offsets(a.inner, j * AT_ONCE, within);
+        Pack y = *(const Pack *)((const Store *)a.source + at[2] + within[2]);
+        int64_t target = read_index<V1>(a.index, at[1]);
+
         if (!in_range(target, a.limit, c))
             return;
-        Pack *to = (Pack *)((Store *)a.x + offset(a.outer, 0, o) + offset(a.inner, 0, j) +
-                            target * a.x_row);
-        Pack y = *(const Pack *)((const Store *)a.source + offset(a.outer, 2, o) +
-                                 offset(a.inner, 2, j));
+        Pack *to = (Pack *)((Store *)a.x + at[0] + within[0] + target * a.x_row);
 
         if (!a.replaces) {
             Pack x = *to;

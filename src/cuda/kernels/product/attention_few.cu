@@ -106,8 +106,8 @@ static __device__ inline uint32_t seen_tiles(const weir__attention &a, const Uni
     int first = base + threadIdx.x % 32 * (WARPS * KEYS);
     bool seen = false;
 
-    if (V1 == 255 || (a.mask.head && u.heads > 1) || (a.mask.row && a.lq > 1))
-        return ~0u; /* no mask, or rows with masks of their own */
+    if ((a.mask.head && u.heads > 1) || (a.mask.row && a.lq > 1))
+        return ~0u; /* rows with masks of their own */
     for (int i = 0; i < KEYS && first + i < u.end; i++) {
         int64_t at = mask + (first + i) * a.mask.col;
 
@@ -123,7 +123,7 @@ static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u
 {
     int base = u.begin + threadIdx.x / 32 * KEYS;
 
-    return {base, seen_tiles(a, u, base)};
+    return {base, V1 == 255 ? 0 : seen_tiles(a, u, base)};
 }
 
 /* The first key of the next tile, or one behind the last key. */
@@ -131,6 +131,11 @@ static __device__ inline int next_tile(const weir__attention &a, const Unit &u, 
 {
     int tile;
 
+    if constexpr (V1 == 255) { /* all of them */
+        tile = walk.base;
+        walk.base += WARPS * KEYS;
+        return tile;
+    }
     while (!walk.left) {
         if (walk.base >= u.end)
             return u.end;
