@@ -10,6 +10,8 @@
  *     │                                  rendezvous, or runs all parts itself and closes it
  *     └─▶ REFUSED                        the group is broken, or breaks here
  *   RUNS ─depart─▶ LEAVES ─▶ OVER        its part is done; peers may still read its memory
+ *     ▲                │
+ *     └────────────────┘                 of a call in rounds: all have done the first
  *
  * A participant that was told to wait is woken once, by participant->wake, from whatever thread
  * ends the waiting; from the moment arrive or depart returns "parked" the stream is the waker's. A
@@ -85,6 +87,9 @@ struct weir__meet {
     bool timed;
     bool pulls;  /* as its group */
     bool placed; /* peers see it already: weir__transport.at_once has shown it */
+    /* In a group that has `rounds` its part runs twice, as weir_block.phase 0 and 1; the second
+     * time when the first is over on all ranks. */
+    bool in_rounds;
     struct weir__offer offer;
     /* For peers in other processes: bytes of the arguments, this struct among them, and what they
      * show (up to WEIR__CODE_SHOWN); NULL for nothing. */
@@ -139,6 +144,7 @@ struct weir__participant {
     int rank;
     struct weir__rendezvous *in; /* from LAST or RUNS on */
     bool failed;                 /* OVER, but a part failed: as group->reason says */
+    int round;                   /* of a call in rounds: which of them RUNS, or LEAVES */
     struct weir__rendezvous own; /* a rendezvous lives with whoever came first */
     /* Its slots, of a group of one process with at most so many ranks. */
     struct weir__participant *few_participants[WEIR__FEW_RANKS];
@@ -211,6 +217,7 @@ struct weir_group {
     int nranks;
     weir_comm_mode mode;
     bool pulls;                      /* parts read others' memory and write only their own */
+    bool rounds;                     /* calls may be in two rounds */
     struct weir__procs_group *procs; /* ranks are processes; NULL: all are of this one */
     int64_t timeout_ns;              /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */

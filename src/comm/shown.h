@@ -11,6 +11,8 @@ struct weir__code_shown {
     size_t offset;
     int64_t bytes;
     bool changes; /* the part itself writes there: peers that read later need a copy */
+    bool made;    /* nothing is there: the transport makes room, which the part finds in its own
+                   * arguments among those of all ranks */
 };
 #define WEIR__CODE_SHOWN 2
 

@@ -84,7 +84,8 @@ bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stre
  * this worker no longer has the token. */
 bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_stream *s,
                                  const struct weir__cmd *cmd);
-bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
+bool weir__worker_leave_rendezvous(struct weir__worker *w, struct weir__soft_stream *s,
+                                   const struct weir__cmd *cmd);
 
 /* help.c: a host thread that waits for a plan executes it: see weir__driver_helping. */
 bool weir__cpu_hold(weir_device *dev, bool on);

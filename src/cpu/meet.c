@@ -39,10 +39,13 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
     weir__soft_close_rendezvous(s, cmd, failed);
 }
 
-bool weir__worker_leave_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd)
+bool weir__worker_leave_rendezvous(struct weir__worker *w, struct weir__soft_stream *s,
+                                   const struct weir__cmd *cmd)
 {
     if (!weir__soft_depart(s, cmd))
         return false;
+    if (s->participant.state == WEIR__PARTICIPANT_RUNS) /* the next round */
+        return weir__worker_run_collective(w, s, cmd);
     weir__soft_meet_end(s, cmd);
     return true;
 }
@@ -68,7 +71,7 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
         }
     }
     if (s->participant.state == WEIR__PARTICIPANT_RUNS)
-        return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_rendezvous(s, cmd);
+        return weir__worker_run_kernel(w, s, cmd) && weir__worker_leave_rendezvous(w, s, cmd);
     weir__soft_meet_end(s, cmd);
     return true;
 }

@@ -123,10 +123,14 @@ static unsigned core_of(const struct weir__worker *w)
 static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
                       const struct weir__cmd *cmd, unsigned phase, unsigned index)
 {
-    weir_block block = {index,      cmd->blocks, phase,
-                        core_of(w), w->local,    cmd->meets ? s->participant.in->args : NULL};
+    weir_block block = {index, cmd->blocks, phase, core_of(w), w->local, NULL};
     uint64_t from = 0;
     weir_status st;
+
+    if (weir__unlikely(cmd->meets)) {
+        block.phase += (unsigned)s->participant.round;
+        block.peers = s->participant.in->args;
+    }
 
     if (!cmd->u.fn)
         return;
@@ -479,14 +483,17 @@ static const struct weir__soft_hooks hooks = {
 void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum weir__want was)
 {
     if (was != WEIR__WANTS_CORE) {
+        const struct weir__cmd *cmd;
+
         weir__worker_be_busy(w);
         w->ticks = 0;
         if (!run_shared(w, s))
             return;
-        end_kernel(w, s, s->run.cmd, 0, false);
-        if (s->run.cmd->meets && !weir__worker_leave_rendezvous(s, s->run.cmd))
+        cmd = s->run.cmd;
+        end_kernel(w, s, cmd, 0, false);
+        if (cmd->meets && !weir__worker_leave_rendezvous(w, s, cmd))
             return;
-        weir__soft_consume(s, s->run.cmd);
+        weir__soft_consume(s, cmd);
     }
     w->ticks = 0;
     weir__soft_execute(&hooks, w, s);

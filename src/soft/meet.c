@@ -7,7 +7,8 @@
  *             arrival up either.
  *   running   All ranks have arrived. The part is now an operator like any other, a gang or
  *             not: it waits for cores of its own device only.
- *   leaving   The part has run and its cores are back. The token is with the rendezvous.
+ *   leaving   The part has run and its cores are back. The token is with the rendezvous. A call in
+ *             rounds runs once more when all have left the first: no other than arriving.
  *
  * So whoever holds a core, or a gang's cores, is running blocks, and blocks wait for nothing:
  * they end. Whoever waits for cores holds none. A gang that closes its door waits only for
@@ -75,6 +76,7 @@ static void end_call(struct weir__soft_stream *s, const struct weir__meet *meet)
 {
     atomic_store_explicit(&s->rendezvous, false, memory_order_relaxed);
     s->participant.state = WEIR__PARTICIPANT_AWAY;
+    s->participant.round = 0;
     if (!s->lane_left)
         weir__group_drop(meet->channel->group);
 }

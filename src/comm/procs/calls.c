@@ -67,8 +67,9 @@ static void begin(struct weir__procs_group *p, struct weir__participant *partici
     m->participants = v->participants;
     m->args = v->peer_args;
     m->participants[p->self] = participant;
-    m->args[p->self] = meet;
+    m->args[p->self] = v->own ? v->own : meet;
     participant->in = m;
+    participant->round = 0;
     participant->failed = false;
     participant->state = WEIR__PARTICIPANT_WAITS;
     weir__spin_lock(&g->lock);
@@ -249,9 +250,14 @@ static void look_at_leaving(struct weir__procs_group *p, struct weir__rendezvous
         weir__spin_unlock(&p->group->lock);
         return;
     }
-    participant_of(m)->state = WEIR__PARTICIPANT_OVER;
     if (!is_attended(m))
         add_woken(woken, participant_of(m));
+    if (weir__procs_round_follows(p, m)) {
+        participant_of(m)->round++;
+        participant_of(m)->state = WEIR__PARTICIPANT_RUNS;
+        return;
+    }
+    participant_of(m)->state = WEIR__PARTICIPANT_OVER;
     end(p, m);
 }
 
@@ -415,6 +421,7 @@ static weir_status procs_open(weir_group *g)
 
     weir__mutex_lock(&p->world->lock);
     p->group = g;
+    g->rounds = engine_of(p)->rounds && !p->world->sharing;
     if (p->early)
         weir__procs_break(p, p->early, p->early_text, false, &nobody);
     weir__mutex_unlock(&p->world->lock);

@@ -6,7 +6,9 @@
  * done so. A rank that sees that all have left counts as acked; the last one empties the cell for
  * the next generation. Where all records carry their bytes nobody reads anybody's memory: a rank
  * leaves when it has copied the records, waits for nobody, and the last to leave empties the cell.
- * A rank that gives the call up sets `failed` before its memory may change.
+ * Of a call in rounds `nhalf` counts who has done the first; when all have, everybody goes on to
+ * the second, and what they wrote in the first is read. A rank that gives the call up sets `failed`
+ * before its memory may change.
  */
 /* clang-format off */
 /*   who       writes, then reads                 partner   writes, then reads      so
@@ -51,10 +53,11 @@ struct weir__record {
 
 struct weir__cell {
     _Alignas(64) _Atomic uint64_t generation;
-    _Atomic uint32_t narrived, nleft, nacked;   /* how many have */
-    _Atomic uint32_t failed;                    /* somebody has given it up */
-    _Atomic uint32_t wanted;                    /* somebody waits for the next generation */
-    _Atomic uint32_t sleeps;                    /* somebody has stopped looking: ring */
+    _Atomic uint32_t narrived, nleft, nacked; /* how many have */
+    _Atomic uint32_t nhalf;  /* of a call in rounds: how many have done the first */
+    _Atomic uint32_t failed; /* somebody has given it up */
+    _Atomic uint32_t wanted; /* somebody waits for the next generation */
+    _Atomic uint32_t sleeps; /* somebody has stopped looking: ring */
     _Atomic uint64_t arrived[WEIR__RANK_WORDS]; /* bit per rank of the group */
     struct weir__record records[];              /* by member */
 };

@@ -33,6 +33,8 @@ struct weir__visit {
     uint64_t slept_ns;       /* shm: since when nobody looks for peers; 0: somebody does */
     bool attended; /* the thread that arrived or departed looks after it: nobody else wakes it */
     struct weir__mpi_call *mpi;
+    const struct weir__meet
+        *own; /* this rank's arguments with room that was made; NULL: as given */
     int nstaged;
     struct {
         void *piece;
@@ -76,6 +78,7 @@ struct weir__engine {
     const char *name;
     const char *promise; /* in a few words, for lists */
     bool by_host;        /* what peers get of a device's memory goes through the host's */
+    bool rounds;         /* calls in rounds: `leave` and `left` look at participant->round */
     /* Why it cannot be used on this host, in words that stay; NULL if it can. NULL: always. */
     const char *(*unavailable)(void);
     /* Before the first group and after the last. `join` meets the other ranks.
@@ -167,6 +170,8 @@ void weir__visit_end(const struct weir__world *world, struct weir__visit *visit)
 /* Copies bytes to shared memory, for as long as the visit; false with the error said. */
 bool weir__visit_stage(const struct weir__world *world, struct weir__visit *visit, const void *from,
                        size_t bytes);
+/* The same for bytes that are not there yet, in the host's memory. */
+bool weir__visit_make_room(struct weir__visit *visit, size_t bytes);
 /* The arguments of rank `rank`, which wrote the record; the pointers that it shows are `at`. False
  * with the error said. */
 bool weir__record_read(const struct weir__record *record, struct weir__channel *channel, int rank,
@@ -174,6 +179,9 @@ bool weir__record_read(const struct weir__record *record, struct weir__channel *
 /* Whether that rank's record and this meet fit; else `text` says both sides. */
 bool weir__record_fits(const struct weir__record *record, const struct weir__meet *meet, char *text,
                        size_t size);
+
+/* Whether this rank's part of the call runs again when all have run it. */
+bool weir__procs_round_follows(const struct weir__procs_group *p, const struct weir__rendezvous *m);
 
 /* ---- calls.c ---- */
 

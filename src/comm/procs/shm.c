@@ -290,6 +290,7 @@ static void empty_cell(const struct weir__procs_group *p, const struct weir__cha
     for (int i = 0; i < words_of(p); i++)
         atomic_store_explicit(&c->arrived[i], 0, memory_order_relaxed);
     atomic_store_explicit(&c->narrived, 0, memory_order_relaxed);
+    atomic_store_explicit(&c->nhalf, 0, memory_order_relaxed);
     atomic_store_explicit(&c->nleft, 0, memory_order_relaxed);
     atomic_store_explicit(&c->nacked, 0, memory_order_relaxed);
     atomic_store_explicit(&c->sleeps, 0, memory_order_relaxed);
@@ -352,6 +353,15 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
 
 /* ---- a call: leaving ---- */
 
+/* Who has done the round. */
+static _Atomic uint32_t *done_count(const struct weir__procs_group *p,
+                                    const struct weir__rendezvous *m)
+{
+    struct weir__cell *c = ((const struct weir__visit *)m->more)->cell;
+
+    return weir__procs_round_follows(p, m) ? &c->nhalf : &c->nleft;
+}
+
 static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
 {
     struct weir__visit *v = m->more;
@@ -361,7 +371,7 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
         return;
     if (failed)
         atomic_store(&v->cell->failed, 1);
-    last = atomic_fetch_add(&v->cell->nleft, 1) + 1 == (uint32_t)m->channel->nmembers;
+    last = atomic_fetch_add(done_count(p, m), 1) + 1 == (uint32_t)m->channel->nmembers;
     if ((last && atomic_exchange(&v->cell->sleeps, 0)) || failed)
         weir__shm_ring(p, &m->channel->members);
 }
@@ -383,9 +393,11 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
                                woken);
         return WEIR__STEP_BROKE;
     }
-    if (atomic_load(&c->nleft) != members || atomic_load(&c->failed))
+    if (atomic_load(done_count(p, m)) != members || atomic_load(&c->failed))
         return WEIR__STEP_WAITS;
     end_sleep(p->world, v);
+    if (weir__procs_round_follows(p, m))
+        return WEIR__STEP_HERE;
     if (atomic_fetch_add(&c->nacked, 1) + 1 == members)
         empty_cell(p, m->channel, c);
     return WEIR__STEP_HERE;
@@ -427,7 +439,7 @@ void weir__shm_linger(struct weir__world *w, const struct weir__cell *cell,
 static void shm_linger(const struct weir__procs_group *p, const struct weir__rendezvous *m,
                        const struct weir__visit *v, bool leaves)
 {
-    weir__shm_linger(p->world, v->cell, leaves ? &v->cell->nleft : &v->cell->narrived,
+    weir__shm_linger(p->world, v->cell, leaves ? done_count(p, m) : &v->cell->narrived,
                      (uint32_t)m->channel->nmembers, v->generation, NULL);
 }
 
@@ -453,6 +465,7 @@ const struct weir__engine weir__shm_engine = {
     .name = "shm",
     .promise = "processes of one host and user, on cpu or cuda (CUDA IPC); sums in rank order, the "
                "same bits on every rank",
+    .rounds = true,
     .join = shm_join,
     .part = shm_part,
     .open = shm_open,

@@ -18,16 +18,23 @@ static bool stays(const struct weir__world *w)
     return w->sharing && !w->engine->by_host;
 }
 
+static void *take_room(size_t bytes)
+{
+    void *piece = weir__stage_take(bytes);
+
+    if (!piece)
+        weir__fail_nomem("allocating %zu bytes to show other processes", bytes);
+    return piece;
+}
+
 static void *copy_bytes(const struct weir__world *w, const void *from, size_t bytes)
 {
     void *piece;
 
     if (stays(w))
         return w->sharing->stage(w->device, from, bytes);
-    if (!(piece = weir__stage_take(bytes))) {
-        weir__fail_nomem("allocating %zu bytes to show other processes", bytes);
+    if (!(piece = take_room(bytes)))
         return NULL;
-    }
     if (!w->sharing) {
         memcpy(piece, from, bytes);
     } else if (!w->sharing->fetch(w->device, piece, from, bytes)) {
@@ -37,16 +44,24 @@ static void *copy_bytes(const struct weir__world *w, const void *from, size_t by
     return piece;
 }
 
-bool weir__visit_stage(const struct weir__world *w, struct weir__visit *v, const void *from,
-                       size_t bytes)
+static bool keep(struct weir__visit *v, void *piece, size_t bytes)
 {
-    void *piece = copy_bytes(w, from, bytes);
-
     if (!piece)
         return false;
     v->staged[v->nstaged].piece = piece;
     v->staged[v->nstaged++].bytes = bytes;
     return true;
+}
+
+bool weir__visit_stage(const struct weir__world *w, struct weir__visit *v, const void *from,
+                       size_t bytes)
+{
+    return keep(v, copy_bytes(w, from, bytes), bytes);
+}
+
+bool weir__visit_make_room(struct weir__visit *v, size_t bytes)
+{
+    return keep(v, take_room(bytes), bytes);
 }
 
 static struct weir__visit *alloc_visit(int ranks)
@@ -79,6 +94,7 @@ struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__v
     v->attended = v->quick = false;
     v->fits = weir__ranks_one(p->self);
     v->mpi = NULL;
+    v->own = NULL;
     v->nstaged = 0;
     v->slept_ns = 0;
     r->call = call;
@@ -157,4 +173,12 @@ bool weir__record_fits(const struct weir__record *r, const struct weir__meet *me
     if (other->offer.send != meet->offer.send || other->offer.recv != meet->offer.recv)
         other->offer.send = other->offer.recv = 0;
     return weir__offers_fit(other, meet, text, size);
+}
+
+bool weir__procs_round_follows(const struct weir__procs_group *p, const struct weir__rendezvous *m)
+{
+    const struct weir__meet *meet = m->args[p->self];
+
+    return meet->in_rounds && p->group->rounds &&
+           !weir__containerof(m, const struct weir__participant, own)->round;
 }

@@ -16,6 +16,10 @@ struct weir__collective_params {
     int64_t root, to, from;
     int64_t reduced_for; /* 1 + the rank that a reduction is for; 0: for all */
     int64_t experts, capacity;
+    /* Of a reduction outside graphs, by ranks that are processes: this rank wants `rows` rows of
+     * the result, from `first` on. */
+    int64_t part; /* 0 or 1: calls are compared byte by byte (again.c), so there is no padding */
+    int64_t first, rows;
 };
 
 /* Of AllToAllCounts: rows for and from each rank. They go with the arguments of the call, which
@@ -51,6 +55,22 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
                            weir_kernel_fn fn, size_t args_size, int64_t bytes, int64_t units);
 /* An offer of the input's type and shape, into zeroed memory. */
 void weir__collective_offer(const struct weir__call *call, struct weir__offer *offer);
+
+/* ---- collective_shown.c: for struct weir__meet ---- */
+
+int weir__collective_show(const void *args, struct weir__code_shown *shown);
+void weir__collective_want(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
+bool weir__collective_spell(const void *args, struct weir__verb *verb);
+
+/* ---- collective_calls.c ---- */
+
+/* Whether calls with this tensor may want a part of the result alone. */
+bool weir__collective_has_parts(const weir_rank *rank, const weir_tensor *x);
+/* Those rows of the reduction; all ranks call it, each with its own rows. `root`: as reduced_for,
+ * -1 for none. */
+weir_status weir__reduce_rows(weir_rank *rank, weir_tensor *x, weir_reduce how, int root,
+                              int64_t first, int64_t rows, weir_tensor **out);
+/* ---- collective.c ---- */
 
 /* Runs the operator on inputs that are made contiguous first. `params` are the row's. */
 weir_status weir__collective_run(const struct weir__op *op, const void *params,

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "graph/build/graph.h"
 #include "ops/call/again.h"
 #include "ops/call/registry.h"
 
@@ -37,7 +38,31 @@ static weir_status reduce(const struct weir__op *op, weir_rank *rank, weir_tenso
     return reduce_for(-1, op, rank, x, how, into, out);
 }
 
-/* Every rank computes it. */
+bool weir__collective_has_parts(const weir_rank *rank, const weir_tensor *x)
+{
+    const weir_device *dev = rank->dev;
+
+    return rank->group->procs && dev && weir__device_can(dev, WEIR__RUNS_HOST_FUNCTIONS) &&
+           !dev->model && x->view.ndim && !x->graph && !weir__capture_on(dev);
+}
+
+weir_status weir__reduce_rows(weir_rank *rank, weir_tensor *x, weir_reduce how, int root,
+                              int64_t first, int64_t rows, weir_tensor **out)
+{
+    struct weir__collective_params p = weir__collective_make_params(rank);
+    const struct weir__op *op = &weir__op_all_reduce;
+
+    if ((unsigned)how >= WEIR__REDUCES)
+        return weir__fail(WEIR_EINVAL, "%s: %d is not a reduction", op->name, (int)how);
+    memcpy(p.reduce, weir__reduce_names[how], sizeof p.reduce);
+    p.reduced_for = 1 + root;
+    p.part = true;
+    p.first = first;
+    p.rows = rows;
+    return weir__collective_run(op, &p, &x, 1, NULL, out);
+}
+
+/* In a graph, and in one process, every rank computes it. */
 weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int root,
                            weir_tensor **out)
 {
@@ -51,7 +76,10 @@ weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int 
     if (root < 0 || root >= rank->group->nranks)
         return weir__fail(WEIR_ERANGE, "reduction to rank %d: it is out of range: 0..%d", root,
                           rank->group->nranks - 1);
-    st = reduce_for(root, &weir__op_all_reduce, rank, x, op, NULL, out);
+    st = weir__collective_has_parts(rank, x)
+             ? weir__reduce_rows(rank, x, op, root, 0, rank->index == root ? x->view.shape[0] : 0,
+                                 out)
+             : reduce_for(root, &weir__op_all_reduce, rank, x, op, NULL, out);
     if (!st && rank->index != root) {
         weir_tensor_release(*out);
         *out = NULL;

@@ -162,7 +162,7 @@ weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_
     return st;
 }
 
-/* A part of the whole reduction. */
+/* Where ranks cannot do their own part alone, it is a part of the whole reduction. */
 weir_status weir_reduce_scatter_counts(weir_rank *rank, weir_tensor *x, weir_reduce op,
                                        const int64_t *counts, weir_tensor **out)
 {
@@ -184,6 +184,8 @@ weir_status weir_reduce_scatter_counts(weir_rank *rank, weir_tensor *x, weir_red
                           (long long)sum, (long long)weir_tensor_shape(x)[0]);
     for (int i = 0; i < rank->index; i++)
         first += counts[i];
+    if (weir__collective_has_parts(rank, x))
+        return weir__reduce_rows(rank, x, op, -1, first, counts[rank->index], out);
     if ((st = weir_all_reduce(rank, x, op, &all)))
         return st;
     if (!(st = weir_tensor_slice(all, 0, first, first + counts[rank->index], 1, &part))) {

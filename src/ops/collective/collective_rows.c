@@ -7,6 +7,9 @@
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 
+/* From where a second rendezvous costs less than reading all inputs on all ranks. */
+enum { ROUNDS_RANKS = 4, ROUNDS_BYTES = 256 << 10 };
+
 /* Padded as the parameter is. */
 const char weir__reduce_names[WEIR__REDUCES][8] = {"sum", "max", "min", "mean", "prod"};
 
@@ -60,6 +63,8 @@ static weir_status infer_all_reduce(struct weir__call *call)
                           "0..%lld",
                           call->op->name, (long long)p->reduced_for, (long long)p->ranks - 1);
     weir__infer_like(call);
+    if (p->part)
+        call->out[0].shape[0] = p->rows;
     return check_reduce(call);
 }
 
@@ -173,70 +178,6 @@ static void cost_nothing(const struct weir__call *call, struct weir__cost *cost)
     (void)cost;
 }
 
-/* What peers in other processes read. In place, a reduction overwrites what they have not read yet;
- * the others in place write nothing that peers read. */
-static int show_input(const void *args, struct weir__code_shown *shown)
-{
-    const struct weir__collective_args *a = args;
-    int64_t bytes = a->numel * (int64_t)weir_dtype_size((weir_dtype)a->dtype);
-    bool overlaps = a->in < a->out + bytes && a->out < a->in + bytes;
-
-    if (a->move == WEIR__MOVE_RECEIVE ||
-        (a->move == WEIR__MOVE_BROADCAST && a->peer != a->meet.rank))
-        return 0;
-    shown[0] = (struct weir__code_shown){.offset = offsetof(struct weir__collective_args, in),
-                                         .bytes = bytes,
-                                         .changes = overlaps && *a->meet.offer.reduce};
-    return 1;
-}
-
-/* Of an all-reduce all is read; of other calls what the rank gets. */
-static void want_part(const void *reader, const void *shower, int64_t *begin, int64_t *bytes)
-{
-    const struct weir__collective_args *a = reader, *peer = shower;
-    struct weir__piece piece;
-
-    if (*a->meet.offer.reduce) {
-        *bytes /= a->scatter ? a->ranks : 1;
-        *begin = a->scatter ? *bytes * a->meet.rank : 0;
-        return;
-    }
-    piece = weir__move_piece(a, peer, peer->meet.rank);
-    *begin = piece.bytes ? (int64_t)((uintptr_t)piece.from - (uintptr_t)peer->in) : 0;
-    *bytes = piece.bytes;
-}
-
-static bool spell(const void *args, struct weir__verb *v)
-{
-    const struct weir__collective_args *a = args;
-    static const enum weir__verb_kind kinds[] = {
-        [WEIR__MOVE_GATHER] = WEIR__VERB_ALL_GATHER, [WEIR__MOVE_BROADCAST] = WEIR__VERB_BROADCAST,
-        [WEIR__MOVE_EXCHANGE] = WEIR__VERB_EXCHANGE, [WEIR__MOVE_COUNTS] = WEIR__VERB_EXCHANGE,
-        [WEIR__MOVE_RECEIVE] = WEIR__VERB_RECV,      [WEIR__MOVE_NONE] = WEIR__VERB_SEND,
-    };
-
-    *v = (struct weir__verb){
-        .kind = kinds[a->move],
-        .in = a->in,
-        .out = a->out,
-        .numel = a->numel,
-        .bytes = a->numel * (int64_t)weir_dtype_size((weir_dtype)a->dtype),
-        .dtype = a->dtype,
-        .reduce = a->reduce,
-        .root = a->peer,
-    };
-    if (*a->meet.offer.reduce)
-        v->kind = a->scatter ? WEIR__VERB_REDUCE_SCATTER : WEIR__VERB_ALL_REDUCE;
-    else if (a->meet.offer.ndim < 0)
-        v->kind = WEIR__VERB_BARRIER;
-    if (a->move == WEIR__MOVE_COUNTS) {
-        v->row = a->row;
-        v->send = a->counts;
-        v->recv = a->counts + a->ranks;
-    }
-    return true;
-}
-
 static struct weir__collective_args *begin_work(const struct weir__call *call,
                                                 struct weir__work *work)
 {
@@ -245,12 +186,12 @@ static struct weir__collective_args *begin_work(const struct weir__call *call,
 
     memset(a, 0, sizeof *a);
     a->ranks = (int)p->ranks;
-    a->meet.spell = spell;
+    a->meet.spell = weir__collective_spell;
     if (!call->nin)
         return a;
     weir__collective_offer(call, &a->meet.offer);
-    a->meet.shown = show_input;
-    a->meet.wanted = want_part;
+    a->meet.shown = weir__collective_show;
+    a->meet.wanted = weir__collective_want;
     a->in = call->in[0]->data;
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);
@@ -276,6 +217,13 @@ static weir_status prepare_reduce(const struct weir__call *call, struct weir__wo
     a->reduce = (unsigned char)find_reduce(p->reduce);
     a->meet.offer.reduce = weir__reduce_names[a->reduce];
     a->meet.offer.root = (int)p->reduced_for - 1;
+    a->part = p->part != 0;
+    if (p->part) {
+        a->count = weir__view_numel(&call->out[0]);
+        a->first = p->first * (a->count / weir__max(p->rows, 1));
+    }
+    a->meet.in_rounds = !a->scatter && !p->reduced_for && !a->part && a->ranks >= ROUNDS_RANKS &&
+                        bytes_of(call->in[0]) >= ROUNDS_BYTES;
     work->code = &weir__gpu_reduce_part;
     weir__collective_work(call, work, WEIR__ISA_PICK(weir__reduce_part_kernel), sizeof *a,
                           bytes_of(call->in[0]) + bytes_of(&call->out[0]),

@@ -102,10 +102,41 @@ static struct weir__range slice_of(const struct weir__collective_args *a)
 
     if (a->scatter)
         return (struct weir__range){n / a->ranks * a->meet.rank, n / a->ranks * (a->meet.rank + 1)};
-    if (a->meet.pulls)
+    if (a->part)
+        return (struct weir__range){a->first, a->first + a->count};
+    if (a->meet.pulls && !weir__reduces_in_rounds(a))
         return (struct weir__range){0, n};
-    return weir__tile_range(
-        n, 64, &(weir_block){.index = (unsigned)a->meet.rank, .count = (unsigned)a->ranks});
+    return weir__reduce_slice(a, a->meet.rank);
+}
+
+/* The second round: every rank's slice is there. */
+static void gather_slices(const struct weir__collective_args *a, const weir_block *block)
+{
+    struct weir__range mine = weir__tile_range(a->numel, 64, block);
+    int64_t elem = (int64_t)weir__elem_size(a->dtype);
+
+    for (int i = 0; i < a->ranks; i++) {
+        struct weir__range slice = weir__reduce_slice(a, i);
+        int64_t begin = weir__max(slice.begin, mine.begin), end = weir__min(slice.end, mine.end);
+
+        if (begin < end)
+            store(a, a->out + begin * elem, peer(block, i)->reduced + (begin - slice.begin) * elem,
+                  (end - begin) * elem);
+    }
+    if (a->nontemporal)
+        WEIR__ISA_NAME(weir__row_stream_end)();
+}
+
+/* The first: the slice is kept in the caches for those who read it next. */
+static void reduce_slice(const struct reducer *r, struct weir__range slice, char *to)
+{
+    struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, r->block);
+    int64_t elem = (int64_t)weir__elem_size(r->a->dtype), n;
+
+    for (int64_t i = mine.begin; i < mine.end; i += n) {
+        n = weir__min((int64_t)WEIR__ROW_CHUNK, mine.end - i);
+        memcpy(to + i * elem, reduce_piece(r, slice.begin + i, n), (size_t)(n * elem));
+    }
 }
 
 weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const weir_block *block)
@@ -118,6 +149,13 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
     int64_t piece = a->nontemporal ? NONTEMPORAL_PIECE / elem : WEIR__ROW_CHUNK;
     bool own = a->scatter || a->meet.pulls;
 
+    if (weir__reduces_in_rounds(a)) {
+        if (block->phase)
+            gather_slices(a, block);
+        else
+            reduce_slice(&r, slice, peer(block, a->meet.rank)->reduced);
+        return WEIR_OK;
+    }
     for (int64_t i = mine.begin; i < mine.end; i += n) {
         int64_t at = slice.begin + i;
         const void *result;

@@ -6,6 +6,7 @@
 #include "ops/host/isa.h"
 #include "ops/host/part.h"
 #include "ops/host/row.h"
+#include "ops/tile.h"
 #include "weir/launch.h"
 
 enum weir__move {
@@ -24,6 +25,7 @@ struct weir__collective_args {
     char *out;
     int64_t numel; /* of in; of out for a receive */
     int64_t row;   /* bytes of a row, where counts are of rows */
+    char *reduced; /* in rounds: this rank's slice of the result, for its peers */
     int ranks;
     int peer; /* the root, or the sender */
     unsigned char dtype;
@@ -31,8 +33,22 @@ struct weir__collective_args {
     unsigned char reduce; /* weir_reduce */
     bool scatter;         /* each rank gets only its own part of the result */
     bool nontemporal;     /* results are written past the caches */
+    bool part;            /* of a reduction this rank wants the next alone: */
+    int64_t first, count; /* elements */
     int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
 };
+
+/* The slice of a reduction that rank `rank` computes for all. */
+static inline struct weir__range weir__reduce_slice(const struct weir__collective_args *a, int rank)
+{
+    return weir__tile_range(a->numel, 64,
+                            &(weir_block){.index = (unsigned)rank, .count = (unsigned)a->ranks});
+}
+
+static inline bool weir__reduces_in_rounds(const struct weir__collective_args *a)
+{
+    return a->meet.in_rounds && a->meet.channel->group->rounds;
+}
 
 static inline int64_t weir__rows_before(const int64_t *counts, int n)
 {
