@@ -99,6 +99,14 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_transpose(weir_tensor *tensor, in
                                                          weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_permute(weir_tensor *tensor, const int *dims,
                                                        weir_tensor **out);
+/* Drops a dim of size 1, and adds one before `dim`, which may be the number of dims.
+ * In a graph they follow open sizes.
+ * returns  WEIR_ESHAPE where the dim is of another size; WEIR_ERANGE for a dim that
+ *          is not there. */
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_squeeze(weir_tensor *tensor, int dim,
+                                                       weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_tensor_unsqueeze(weir_tensor *tensor, int dim,
+                                                         weir_tensor **out);
 /* One size may be -1.
  * returns  WEIR_ESHAPE where the strides cannot express it: weir_contiguous first. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_reshape(weir_tensor *tensor, int ndim,

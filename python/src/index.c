@@ -21,25 +21,6 @@ static bool advance(struct cursor *c, weir_status st, weir_tensor *next)
     return true;
 }
 
-/* Drops dim `dim` (of size 1) or adds one before it. */
-static bool resize(struct cursor *c, int dim, int change)
-{
-    const int64_t *shape = weir_tensor_shape(c->t);
-    int64_t dims[WEIR_MAX_DIMS + 1];
-    int ndim = weir_tensor_ndim(c->t), n = 0;
-    weir_tensor *next;
-    weir_status st;
-
-    for (int i = 0; i <= ndim && n <= WEIR_MAX_DIMS; i++) {
-        if (i == dim && change > 0)
-            dims[n++] = 1;
-        if (i < ndim && (i != dim || change > 0) && n <= WEIR_MAX_DIMS)
-            dims[n++] = shape[i];
-    }
-    st = weir_tensor_reshape(c->t, n, dims, &next);
-    return advance(c, st, next);
-}
-
 static bool by_int(struct cursor *c, PyObject *key)
 {
     int64_t at, size = weir_tensor_shape(c->t)[c->dim];
@@ -53,10 +34,13 @@ static bool by_int(struct cursor *c, PyObject *key)
                      (long long)at, c->dim + c->dropped, (long long)size);
         return false;
     }
-    at += at < 0 ? size : 0;
     c->dropped++;
-    st = weir_tensor_slice(c->t, c->dim, at, at + 1, 1, &next);
-    return advance(c, st, next) && resize(c, c->dim, -1);
+    /* Counted from the end it stays so: in a graph of open sizes that may be elsewhere. */
+    st = weir_tensor_slice(c->t, c->dim, at, at == -1 ? INT64_MAX : at + 1, 1, &next);
+    if (!advance(c, st, next))
+        return false;
+    st = weir_tensor_squeeze(c->t, c->dim, &next);
+    return advance(c, st, next);
 }
 
 static bool by_slice(struct cursor *c, PyObject *key)
@@ -71,8 +55,7 @@ static bool by_slice(struct cursor *c, PyObject *key)
         PyErr_Format(PyExc_ValueError, "a slice's step must be positive, not %zd", step);
         return false;
     }
-    PySlice_AdjustIndices((Py_ssize_t)weir_tensor_shape(c->t)[c->dim], &start, &stop, step);
-    st = weir_tensor_slice(c->t, c->dim, start, stop < start ? start : stop, step, &next);
+    st = weir_tensor_slice(c->t, c->dim, start, stop, step, &next);
     c->dim++;
     return advance(c, st, next);
 }
@@ -84,8 +67,10 @@ static bool apply(struct cursor *c, PyObject *key, int taken)
         return true;
     }
     if (key == Py_None) {
-        c->dim++;
-        return resize(c, c->dim - 1, 1);
+        weir_tensor *next;
+        weir_status st = weir_tensor_unsqueeze(c->t, c->dim++, &next);
+
+        return advance(c, st, next);
     }
     if (c->dim >= weir_tensor_ndim(c->t)) {
         PyErr_Format(PyExc_IndexError, "too many indices for a tensor of %d dims", c->ndim);

@@ -29,8 +29,8 @@ static weir_status slice(struct weir__view *v, int64_t along, int64_t start, int
     size = v->shape[dim];
     start = weir__min(weir__max(start < 0 ? start + size : start, 0), size);
     stop = weir__min(weir__max(stop < 0 ? stop + size : stop, start), size);
-    /* In a graph data is an offset, and no pointer to compute with. */
-    if (start < stop)
+    /* In a graph data is an offset, and no pointer to compute with. Without elements it stays. */
+    if (start < stop && weir__view_numel(v))
         v->data = (char *)((uintptr_t)v->data +
                            (size_t)(start * v->stride[dim]) * weir_dtype_size(v->dtype));
     v->shape[dim] = (stop - start) / step + ((stop - start) % step != 0);
@@ -44,7 +44,7 @@ static weir_status permute(struct weir__view *v, int n, const int64_t *dims)
     const struct weir__view from = *v;
     unsigned seen = 0;
 
-    if (n != v->ndim)
+    if (n > v->ndim)
         return weir__fail(WEIR_EINVAL, "permute: %d dims are named, %s has %d", n,
                           weir__view_text(v).text, v->ndim);
     for (int i = 0; i < n; i++) {
@@ -59,6 +59,11 @@ static weir_status permute(struct weir__view *v, int n, const int64_t *dims)
         v->shape[i] = from.shape[dim];
         v->stride[i] = from.stride[dim];
     }
+    for (int dim = 0; dim < from.ndim; dim++)
+        if (!(seen & 1u << dim) && from.shape[dim] != 1)
+            return weir__fail(WEIR_ESHAPE, "%s cannot lose dim %d, which is not of size 1",
+                              weir__view_text(&from).text, dim);
+    v->ndim = n;
     return WEIR_OK;
 }
 
@@ -314,6 +319,57 @@ weir_status weir_tensor_transpose(weir_tensor *t, int dim0, int dim1, weir_tenso
     for (int i = 0; i < step.n; i++)
         step.args[i] = i == dim0 ? dim1 : i == dim1 ? dim0 : i;
     return derive(t, &step, out);
+}
+
+weir_status weir_tensor_squeeze(weir_tensor *t, int dim, weir_tensor **out)
+{
+    struct weir__view_step step = {.kind = WEIR__VIEW_PERMUTE};
+    weir_status st;
+
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    if ((st = wrap_dim("squeeze", &t->view, dim, &dim)))
+        return st;
+    for (int i = 0; i < t->view.ndim; i++)
+        if (i != dim)
+            step.args[step.n++] = i;
+    return derive(t, &step, out);
+}
+
+weir_status weir_tensor_unsqueeze(weir_tensor *t, int dim, weir_tensor **out)
+{
+    struct weir__view_step step = {.kind = WEIR__VIEW_RESHAPE};
+    weir_tensor *front;
+    weir_status st;
+
+    WEIR__NEED(t, "tensor");
+    WEIR__NEED(out, "out");
+    *out = NULL;
+    if (t->view.ndim == WEIR_MAX_DIMS)
+        return weir__fail(WEIR_ESHAPE, "unsqueeze: %s has %d dims, the most there are",
+                          weir__view_text(&t->view).text, WEIR_MAX_DIMS);
+    if (dim < 0 || dim > t->view.ndim)
+        return weir__fail(WEIR_ERANGE, "unsqueeze: dim %d is out of range: the tensor is %s", dim,
+                          weir__view_text(&t->view).text);
+    step.n = t->view.ndim + 1;
+    if (!t->dynamic) {
+        for (int i = 0; i < step.n; i++)
+            step.args[i] = i == dim ? 1 : t->view.shape[i - (i > dim)];
+        return derive(t, &step, out);
+    }
+    /* A dim in front, then in its place: steps that name no size. */
+    step.kind = WEIR__VIEW_EXPAND;
+    for (int i = 0; i < step.n; i++)
+        step.args[i] = i ? -1 : 1;
+    if ((st = derive(t, &step, &front)))
+        return st;
+    step.kind = WEIR__VIEW_PERMUTE;
+    for (int i = 0; i < step.n; i++)
+        step.args[i] = i == dim ? 0 : i + (i < dim);
+    st = derive(front, &step, out);
+    weir_tensor_release(front);
+    return st;
 }
 
 weir_status weir_tensor_permute(weir_tensor *t, const int *dims, weir_tensor **out)

@@ -130,3 +130,50 @@ def test_a_deadlock_of_two_ranks_is_found_without_running():
     assert not any(f["is_error"] for f in cured)
     with pytest.raises(TypeError, match="each of others must be a weir.Graph"):
         load("rank0.pbtxt").check([3])
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[1:], lambda x: x[:-1], lambda x: x[-2:], lambda x: x[::2], lambda x: x[-1],
+        lambda x: x[0], lambda x: x[1:][1:], lambda x: x[-3:-1], lambda x: x[None, 1:],
+        lambda x: x[:, None], lambda x: x[..., None], lambda x: x[:, -1], lambda x: x[1, 2],
+    ],
+)  # fmt: skip
+def test_indices_of_open_sizes_count_from_the_ends_of_the_run(view, named):
+    numpy = pytest.importorskip("numpy")
+    g = weir.Graph()
+    x = g.input("x", (g.size(5) if named else -1, 4))
+    with g:
+        y = view(x) + 1
+        direct = view(x + 1)
+    g.output("y", y)
+    g.output("direct", direct)
+    plan = g.compile()
+    for n in (5, 7, 3, 9, 4):
+        array = numpy.arange(4.0 * n, dtype=numpy.float32).reshape(n, 4)
+        for got in plan(weir.tensor(array)):
+            assert numpy.array_equal(got.numpy(), view(array) + 1), n
+
+
+def test_a_named_size_bounds_a_slice():
+    numpy = pytest.importorskip("numpy")
+    g = weir.Graph()
+    n = g.size(5)
+    x = g.input("x", (n, 4))
+    with g:
+        half = x[: g.size("floordiv", n, 2)] + 1
+    g.output("half", half)
+    plan = g.compile()
+    for rows in (5, 9, 2):
+        assert numpy.array_equal(plan(weir.zeros((rows, 4))).numpy(), numpy.ones((rows // 2, 4)))
+
+
+def test_views_without_elements_load_as_they_were():
+    g = weir.Graph()
+    x = g.input("x", (5, 4))
+    with g:
+        y = x[:, 4:][-1:] + 1
+    g.output("y", y)
+    assert weir.Graph.loads(g.dump()).compile()(weir.ones((5, 4))).shape == (1, 0)

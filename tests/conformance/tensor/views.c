@@ -258,6 +258,27 @@ CONFORMANCE(views, chains_of_views_agree_with_the_index_model)
     }
 }
 
+CONFORMANCE(views, a_dim_of_size_one_is_added_and_dropped)
+{
+    int64_t shape[] = {2, 3};
+    weir_tensor *t, *more, *back;
+
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &t));
+    for (int dim = 0; dim <= 2; dim++) {
+        CHECK_OK(weir_tensor_unsqueeze(t, dim, &more));
+        CHECK_EQ(weir_tensor_ndim(more), 3);
+        for (int i = 0; i < 3; i++)
+            CHECK_EQ(weir_tensor_shape(more)[i], i == dim ? 1 : shape[i - (i > dim)]);
+        CHECK_OK(weir_tensor_squeeze(more, dim - 3, &back));
+        CHECK_EQ(weir_tensor_ndim(back), 2);
+        CHECK(!memcmp(weir_tensor_shape(back), shape, sizeof shape));
+        CHECK(weir_tensor_is_contiguous(back));
+        weir_tensor_release(back);
+        weir_tensor_release(more);
+    }
+    weir_tensor_release(t);
+}
+
 CONFORMANCE(views, wrong_ones_are_refused_with_both_sides)
 {
     int64_t shape[] = {2, 3};
@@ -275,6 +296,9 @@ CONFORMANCE(views, wrong_ones_are_refused_with_both_sides)
     REFUSED(weir_tensor_slice(t, 0, 0, 1, 0, &out), WEIR_EINVAL, "0");
     REFUSED(weir_tensor_transpose(t, 0, -3, &out), WEIR_ERANGE, "-3");
     REFUSED(weir_tensor_permute(t, (int[]){0, 0}, &out), WEIR_EINVAL, "0");
+    REFUSED(weir_tensor_squeeze(t, 1, &out), WEIR_ESHAPE, "[2, 3]");
+    REFUSED(weir_tensor_squeeze(t, 2, &out), WEIR_ERANGE, "[2, 3]");
+    REFUSED(weir_tensor_unsqueeze(t, 3, &out), WEIR_ERANGE, "[2, 3]");
     REFUSED(weir_tensor_reshape(t, 1, (int64_t[]){7}, &out), WEIR_ESHAPE, "[7]");
     REFUSED(weir_tensor_reshape(t, 2, (int64_t[]){-1, -1}, &out), WEIR_ESHAPE, "-1");
     REFUSED(weir_tensor_reshape(t, 2, (int64_t[]){-1, 4}, &out), WEIR_ESHAPE, "[2, 3]");

@@ -108,7 +108,7 @@ class Program:
                 (f"{x}[0]", "m"), (f"{x}[:, -1]", "n"), (f"{x}[-1]", "m"), (f"{x}.select(1, 0)", "n"),
                 (f"{x}.flip(0)", "nm"), (f"{x}.roll(1, 1)", "nm"), (f"torch.cat([{x}[k:], {x}[:k]])", "nm"),
                 (f"{x}.view(-1).view({x}.shape)" if x in "abc" else f"{x}.reshape(-1).view({x}.shape)", "nm"),
-                (f"({x} + {m}).clamp(-32, 32)", "nm"), (f"{x}.cumsum(0).clamp(-32, 32)", "nm"),
+                (f"({x} + {m}).clamp(-32, 32)", "nm"), (f"({x}.cumsum(0) + 0).clamp(-32, 32)", "nm"),
                 (f"({x}.clamp(-2, 2) @ {y}.t().clamp(-2, 2)).clamp(-32, 32).sum(0).clamp(-32, 32)", "n"),
                 (f"F.linear({x}.clamp(-2, 2), {y}.clamp(-2, 2)).amax(1)", "n"),
                 (f"torch.sort({x}, 1, stable=True)[0]", "nm"), (f"{x}.amax(0)", "m"),
@@ -118,10 +118,9 @@ class Program:
                 (f"{m}.expand({x}.shape)", "nm"), (f"{x}.index_select(0, i).sum(0).clamp(-32, 32)", "m"),
                 (f"torch.split({x}, [k, {x}.shape[0] - k])[1].sum(0).clamp(-32, 32)", "m"),
                 (f"{x}.as_strided(({x}.shape[1],), (1,))" if x in "abc" else f"{x}[0]", "m"),
-                (f"{x}.cumsum(1).clamp(-32, 32)[:, -1]", "n"),
+                (f"({x}.cumsum(1) + 0).clamp(-32, 32)[:, -1]", "n"),
                 (f"{x}.repeat_interleave(2, 0)[::2]", "nm"), (f"{x}.argmax(1).to({x}.dtype)", "n"),
                 (f"torch.softmax({x}, 1).sum(1).round()", "n"),
-                (f"F.layer_norm({x}, ({x}.shape[1],)).sign()", "nm"),
                 (f"torch.arange({x}.shape[1]).to({x}.dtype)", "m"),
             ]  # fmt: skip
             if n:
