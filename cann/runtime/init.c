@@ -33,6 +33,16 @@ __attribute__((constructor)) static void loaded(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
+bool is_initialised(void)
+{
+    bool is;
+
+    pthread_mutex_lock(&lock);
+    is = initialised;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
 EXPORT aclError aclInit(const char *configPath)
 {
     aclError err = ACL_SUCCESS;

@@ -335,5 +335,7 @@ void exception_report(int32_t stream, int32_t device, aclError code);
 
 /* Numbers for streams, models and the like. */
 uint32_t next_id(void);
+/* Between aclInit and aclFinalize. */
+bool is_initialised(void);
 
 #endif

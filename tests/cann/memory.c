@@ -83,6 +83,7 @@ TEST(memory, a_thread_without_a_context_is_told_of_the_first_device)
     size_t free_bytes, total;
 
     setenv("WEIR_DEVICE", "cpu:memory=64m", 1);
+    CHECK_EQ(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_ACL(aclInit(NULL));
     CHECK_ACL(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total));
     CHECK_EQ(total, 64 << 20);

@@ -156,10 +156,11 @@ EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     (void)attr;
     NEED(free);
     NEED(total);
-    /* torch_npu asks before it has chosen a device, where its allocator may have a part only */
-    if (!context_current(&c))
+    /* torch_npu asks before it has chosen a device, where its allocator may have a part only;
+     * MindSpore asks before aclInit and expects not to be told */
+    if (!(err = context_current(&c)))
         d = c->device;
-    else if ((err = device_get(0, &d)))
+    else if (!is_initialised() || (err = device_get(0, &d)))
         return err;
     weir_memory_get_stats(d->dev, &stats, sizeof stats);
     used = stats.allocated + stats.pending + physical_bytes(d->id);

@@ -11,6 +11,7 @@ import ast
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -25,16 +26,19 @@ def run_case(args, name, case):
     """(status, reason)"""
     command = [WEIR, "cann", "run", "--device", args.device, "--", args.python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
                "--tb=line", "-rs", f"{name}::{case}"]  # fmt: skip
+    done = subprocess.Popen(command, cwd=args.checkout, env={**os.environ, "PYTHONPATH": str(args.checkout)},
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)  # fmt: skip
     try:
-        done = subprocess.run(command, cwd=args.checkout, env={**os.environ, "PYTHONPATH": str(args.checkout)},
-                              capture_output=True, text=True, timeout=args.timeout)  # fmt: skip
+        out, _ = done.communicate(timeout=args.timeout)
     except subprocess.TimeoutExpired:
+        os.killpg(done.pid, signal.SIGKILL)  # the Python that weir started as well
+        done.communicate()
         return "failed", f"did not end within {args.timeout:g} s"
-    if done.returncode == 0 and "1 passed" in done.stdout:
+    if done.returncode == 0 and "1 passed" in out:
         return "passed", ""
-    if "1 skipped" in done.stdout:
+    if "1 skipped" in out:
         return "skipped", ""
-    why = re.findall(r"^(?:E  |\S+:\d+: ).*", done.stdout, re.M) or done.stdout.splitlines()[-1:]
+    why = re.findall(r"^(?:E  |\S+:\d+: ).*", out, re.M) or out.splitlines()[-1:]
     return "failed", (why[0] if why else f"exit status {done.returncode}")[:240]
 
 
