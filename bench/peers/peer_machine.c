@@ -368,7 +368,7 @@ static void sample_copy(struct bench *b, size_t bytes, int rounds)
     bench_sample(b, "machine: memcpy", "GB/s", 3, copy_once, &c);
 }
 
-static void copy(struct bench *b)
+static void run_copy(struct bench *b)
 {
     sample_copy(b, COPY_BYTES, 10);
 }
@@ -391,8 +391,8 @@ int main(int argc, char **argv)
         {"limits_wake", 2, limits_wake},
         {"matmul_f32_1000_t1", 1, fma_peak},
         {"matmul_f32_1000_t2", 2, fma_peak},
-        {"add_1000x1000_t1", 1, copy},
-        {"add_1000x1000_t2", 2, copy},
+        {"add_1000x1000_t1", 1, run_copy},
+        {"add_1000x1000_t2", 2, run_copy},
         {"all_reduce_4k", 2, copy_collective},
         {"all_reduce_64k", 2, copy_collective},
         {"all_reduce_1m", 2, copy_collective},

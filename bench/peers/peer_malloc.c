@@ -37,7 +37,7 @@ static double replay_once(void *ctx)
     return (bench_now_ns() - start) / TRACE_STEPS;
 }
 
-static void replay(struct bench *b, struct trace trace)
+static void run_replay(struct bench *b, struct trace trace)
 {
     struct replay r = {.trace = trace, .live = malloc(trace.slots * sizeof(void *))};
 
@@ -56,11 +56,11 @@ static void replay(struct bench *b, struct trace trace)
 
 static void mixed(struct bench *b)
 {
-    replay(b, trace_make_mixed());
+    run_replay(b, trace_make_mixed());
 }
 static void small(struct bench *b)
 {
-    replay(b, trace_make_small());
+    run_replay(b, trace_make_small());
 }
 
 int main(int argc, char **argv)

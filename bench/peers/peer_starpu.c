@@ -153,7 +153,7 @@ static double dag_once(void *ctx)
     return (bench_now_ns() - begin) / DAG_RUNS / DAG_NODES;
 }
 
-static void dag(struct bench *b)
+static void run_dag(struct bench *b)
 {
     static struct dag d;
 
@@ -237,8 +237,8 @@ int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
         {"chain", 2, chain},
-        {"dag_1000_t1", 1, dag},
-        {"dag_1000_t2", 2, dag},
+        {"dag_1000_t1", 1, run_dag},
+        {"dag_1000_t2", 2, run_dag},
         {"pingpong", 2, pingpong},
         {"fork_join_8", 2, fork_join},
         {"submit_wait", 2, submit_wait},
