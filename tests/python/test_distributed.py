@@ -1,6 +1,5 @@
 """torch.distributed over weir, between real processes."""
 
-import os
 import pathlib
 import subprocess
 import sys
@@ -43,7 +42,6 @@ def test_compiled_collectives_are_nodes_of_a_plan_and_a_llama_cut_over_ranks_is_
     run("compiled", 2, tmp_path)
 
 
-@pytest.mark.skipif("WEIR_TEST_LONG" not in os.environ, reason="four ranks compile a Llama each, which takes minutes on two cores: WEIR_TEST_LONG=1 runs it")
 def test_a_small_llama_cut_over_four_ranks_gives_what_one_rank_gives(tmp_path):
     run("tensor_parallel", 4, tmp_path)
 
