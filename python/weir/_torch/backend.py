@@ -1,6 +1,7 @@
 """``get_npu_backend``: the backend that torch.compile is given."""
 
 import inspect
+import weakref
 
 import torch
 from functorch.compile import default_partition
@@ -15,12 +16,12 @@ from .runtime import CompiledGraph
 
 class Backend:
     """Compiles what torch.compile traces. ``coverage`` says what ran as weir's; ``graphs`` are
-    the compiled graphs."""
+    the compiled graphs that PyTorch still has."""
 
     def __init__(self, config, decompositions):
         self.config, self._decompositions = config, decompositions
         self.coverage = Coverage()
-        self.graphs = []
+        self._graphs = []  # not held: their plans go when PyTorch lets go of the functions
         self._direct, self._writes = None, False  # of the graph that is being compiled
         # Graphs for inference come with what they write to their arguments.
         self._compilers = {
@@ -40,7 +41,7 @@ class Backend:
         them (see weir.configs)."""
         if options:
             other = Backend(self.config.with_options(options), self._decompositions)
-            other.coverage, other.graphs = self.coverage, self.graphs
+            other.coverage, other._graphs = self.coverage, self._graphs
             return other(module, example_inputs)
         if self.config.debug.run_eagerly:
             return module.forward
@@ -56,6 +57,10 @@ class Backend:
             return aliases.guard(through_pytorch, module, example_inputs)
         return through_pytorch
 
+    @property
+    def graphs(self):
+        return [graph for kept in self._graphs if (graph := kept()) is not None]
+
     def _compile(self, module, example_inputs, inference=False):
         self._writes |= direct.writes_arguments()
         for change in (self.config.post_grad_custom_pre_pass, self.config.post_grad_custom_post_pass):
@@ -63,7 +68,8 @@ class Backend:
                 _call_pass(change, module, example_inputs, self.config)
                 module.recompile()
         graph = CompiledGraph(module, self.config, self.coverage, example_inputs, inference)
-        self.graphs.append(graph)
+        self._graphs[:] = [kept for kept in self._graphs if kept() is not None]
+        self._graphs.append(weakref.ref(graph))
         return graph.as_function()
 
     def _compile_inference(self, module, example_inputs):

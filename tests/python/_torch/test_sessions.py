@@ -1,6 +1,7 @@
 """One compiled function, called again and again with what changes in between."""
 
 import ctypes
+import gc
 import os
 import threading
 
@@ -148,3 +149,13 @@ def test_dropout_of_no_elements_is_pytorchs():
     for n in (3, 0):
         x = torch.ones(n, 4, dtype=torch.bfloat16)
         assert run(x).shape == x.shape
+
+
+def test_a_backend_keeps_no_graph_that_pytorch_has_let_go_of():
+    backend = weir.get_npu_backend()
+    for number in range(3):
+        torch._dynamo.reset()
+        gc.collect()
+        run = torch.compile(lambda x, n=number: x + n, backend=backend)
+        run(torch.ones(2))
+        assert len(backend.graphs) == 1
