@@ -235,3 +235,8 @@ def test_batch_norm_of_halves_updates_its_statistics(dtype, dynamic):
         ours, theirs = ((torch.zeros(3, dtype=dtype), torch.ones(3, dtype=dtype)) for _ in "ab")
         torch.testing.assert_close(run(x, *ours), norm(x, *theirs))
         torch.testing.assert_close(ours, theirs)
+
+
+def test_a_sum_over_all_dims_and_an_index_of_no_dims_compile():
+    equal(lambda x: (torch.nanmean(x), torch.nanmean(x, keepdim=True)), torch.ones(3, 4))
+    equal(lambda x, i, s: (x.index_copy(0, i, s),), torch.tensor(2.0), torch.tensor([0]), torch.tensor(5.0))

@@ -95,7 +95,7 @@ def _index_put(x, indices, source, accumulate=False, out=None, own=False):
 
 @lowers(aten.index_copy.default)
 def _index_copy(x, dim, index, source, out, own=False):
-    _need(index.ndim == 1 and x.ndim == source.ndim and source.dtype is x.dtype)
+    _need(index.ndim == 1 and x.ndim == source.ndim > 0 and source.dtype is x.dtype)
     dim %= x.ndim
     where = _along(_wrapped(index, x.shape[dim]), source, dim)
     return _target(x, own).scatter_(dim, where, source)

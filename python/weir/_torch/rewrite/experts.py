@@ -6,7 +6,7 @@ import operator
 import torch
 
 from .. import kernels
-from .nodes import _factors, _is, _one_user, _replace, _shape, _tell, _val
+from .nodes import _dims, _factors, _is, _one_user, _replace, _shape, _tell, _val
 
 aten = torch.ops.aten
 
@@ -145,7 +145,7 @@ def _inverse(graph, node, known):
 
 def _summed(graph, node, known):
     """Rows that experts made, times weights, back in the tokens' order, and added."""
-    if not _is(node, aten.sum.dim_IntList) or list(node.args[1]) != [1] or node.kwargs:
+    if not _is(node, aten.sum.dim_IntList) or _dims(node) != [1] or node.kwargs:
         return False
     stacked = node.args[0]
     if node.args[2:] not in ((), (False,)) or len(_shape(stacked) or ()) != 3:

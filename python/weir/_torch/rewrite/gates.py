@@ -10,7 +10,7 @@ import operator
 import torch
 
 from .. import kernels
-from .nodes import _is, _narrow, _one_user, _replace, _shape, _tell, _val
+from .nodes import _dims, _is, _narrow, _one_user, _replace, _shape, _tell, _val
 
 aten = torch.ops.aten
 
@@ -178,7 +178,7 @@ def _group_score(counted, choice, grouped, group_k, zeros):
     last = ([-1], [2])
     if _is(counted, aten.sum.dim_IntList):
         best = counted.args[0]
-        if list(counted.args[1]) not in last or len(counted.args) > 2 or counted.kwargs:
+        if _dims(counted) not in last or len(counted.args) > 2 or counted.kwargs:
             return None
         if not _is(best, operator.getitem) or best.args[1] != 0 or not _one_user(best):
             return None
@@ -186,7 +186,7 @@ def _group_score(counted, choice, grouped, group_k, zeros):
         if not found or found[1] != 2 or grouped[2] < 2 or not _one_user(best.args[0]):
             return None
         cut, two = found[0], True
-    elif _is(counted, aten.amax.default) and list(counted.args[1]) in last and len(counted.args) < 3:
+    elif _is(counted, aten.amax.default) and _dims(counted) in last and len(counted.args) < 3:
         cut, two = counted.args[0], False
     else:
         return None
@@ -226,7 +226,7 @@ def _renormalised(graph, node, known):
         total = total.args[0]
     if not _is(total, aten.sum.dim_IntList) or total.args[0] is not weights or not _one_user(total):
         return False
-    if list(total.args[1]) not in ([-1], [1]) or total.args[2:] != (True,) or total.kwargs or eps < 0:
+    if _dims(total) not in ([-1], [1]) or total.args[2:] != (True,) or total.kwargs or eps < 0:
         return False
     if set(weights.users) != {node, total}:
         return False

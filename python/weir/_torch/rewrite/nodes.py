@@ -23,6 +23,11 @@ def _is(node, *targets):
     return isinstance(node, torch.fx.Node) and node.target in targets
 
 
+def _dims(node):
+    """The dims that a reduction names; none where it is over all of them."""
+    return list(node.args[1]) if len(node.args) > 1 and node.args[1] is not None else []
+
+
 def _val(node):
     val = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     return val if isinstance(val, torch.Tensor) else None

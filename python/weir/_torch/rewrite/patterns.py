@@ -26,7 +26,7 @@ from .attention import _masked, _spelled_out
 from .constants import _fold
 from .experts import _ends, _inverse, _picked, _placed, _summed, tokens_of_entries
 from .gates import _biased, _chosen, _renormalised, _scaled
-from .nodes import _erase, _factors, _is, _one_user, _replace, _shape, _val
+from .nodes import _dims, _erase, _factors, _is, _one_user, _replace, _shape, _val
 
 aten = torch.ops.aten
 
@@ -105,7 +105,7 @@ def _root(root, wide):
     if not isinstance(eps, float) or not _is(mean, aten.mean.dim) or not _one_user(mean):
         return None
     square = mean.args[0]
-    last = list(mean.args[1]) in ([-1], [len(_shape(wide) or ()) - 1])
+    last = _dims(mean) in ([-1], [len(_shape(wide) or ()) - 1])
     if not last or mean.args[2:] != (True,) or mean.kwargs or not _one_user(square):
         return None
     is_square = _is(square, aten.pow.Tensor_Scalar) and square.args == (wide, 2)
