@@ -59,8 +59,8 @@ static unsigned log2_of(unsigned pack)
  * many registers even where it is not taken. */
 uint8_t weir__gpu_ew_code(const struct weir__ew *e)
 {
-    float three = 3;
-    double wide = 3;
+    double exponent = 0;
+    float narrow;
 
     if (e->code != WEIR__BINARY_POW || e->in[1])
         return e->code;
@@ -68,12 +68,16 @@ uint8_t weir__gpu_ew_code(const struct weir__ew *e)
     case WEIR_F32:
     case WEIR_F16:
     case WEIR_BF16:
-        return memcmp(e->constant, &three, sizeof three) ? e->code : WEIR__EW_CUBE;
+        memcpy(&narrow, e->constant, sizeof narrow);
+        exponent = (double)narrow;
+        break;
     case WEIR_F64:
-        return memcmp(e->constant, &wide, sizeof wide) ? e->code : WEIR__EW_CUBE;
-    default:
-        return e->code;
+        exponent = e->constant[0];
+        break;
+    default: /* integers have no cubes of their own */
+        break;
     }
+    return exponent == 3 ? WEIR__EW_CUBE : e->code;
 }
 
 static void ew_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)

@@ -1,5 +1,6 @@
 /* Streams, and the thread that runs what is queued. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -64,10 +65,34 @@ void fake_free_op(struct fake_op *op)
     free(op);
 }
 
+/* Kernels and copies of a lost GPU are over: nobody frees memory that one still uses. */
+static _Atomic bool works;
+
+static bool is_work(const struct fake_op *op)
+{
+    return op->kind == FAKE_OP_KERNEL || op->kind == FAKE_OP_COPY || op->kind == FAKE_OP_FILL ||
+           op->kind == FAKE_OP_PRODUCT;
+}
+
+/* Under the lock, by whoever has said that the GPU is lost. */
+static void await_work(void)
+{
+    while (!is_engine && atomic_load(&works)) {
+        pthread_mutex_unlock(&fake_lock);
+        sched_yield();
+        pthread_mutex_lock(&fake_lock);
+    }
+}
+
 void fake_run_op(struct fake_op *op)
 {
     int code = 0;
 
+    atomic_store(&works, is_work(op));
+    if (is_work(op) && atomic_load(&fake_lost)) { /* since it was taken */
+        atomic_store(&works, false);
+        return;
+    }
     switch (op->kind) {
     case FAKE_OP_KERNEL:
         code = fake_run_kernel(op);
@@ -95,6 +120,7 @@ void fake_run_op(struct fake_op *op)
     case FAKE_OP_WAIT_VALUE:
         break;
     }
+    atomic_store(&works, false);
     if (code) {
         pthread_mutex_lock(&fake_lock);
         fake_lose(code);
@@ -196,6 +222,7 @@ static void start(void)
 void fake_lose(int code)
 {
     atomic_store(&fake_lost, code);
+    await_work();
     for (struct fake_stream *s = streams, *next; s; s = next) {
         next = s->next;
         while (s->ops) {
