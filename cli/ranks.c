@@ -160,6 +160,17 @@ int cli_ranks_words(struct cli_ranks *r, const char *command, int nwords, char *
     return -1;
 }
 
+int cli_ranks_expect(struct cli_ranks *r, const char *command, unsigned n)
+{
+    if (r->nranks == 1 && !r->given[0])
+        return reserve(r, n) ? -1 : no_memory(command);
+    if (r->nranks == n)
+        return -1;
+    fprintf(stderr, "weir %s: %u ranks in a job of %u processes: each process is a rank\n", command,
+            r->nranks, n);
+    return EXIT_USAGE;
+}
+
 int cli_ranks_load(struct cli_ranks *r, const char *command, weir_device *dev)
 {
     r->graphs = calloc(r->nranks, sizeof *r->graphs);

@@ -18,6 +18,9 @@ struct cli_ranks {
 int cli_ranks_take(struct cli_ranks *r, const char *command, int *argc, char **argv);
 /* The words that are left, which name a file unless --rank did. */
 int cli_ranks_words(struct cli_ranks *r, const char *command, int nwords, char **words);
+/* Ranks are `n` processes: a single file is that of all, and there are no others.
+ * returns  -1, or the exit status after a complaint. */
+int cli_ranks_expect(struct cli_ranks *r, const char *command, unsigned n);
 /* Loads each file once, for `dev`. returns -1, or the exit status after a complaint. */
 int cli_ranks_load(struct cli_ranks *r, const char *command, weir_device *dev);
 void cli_ranks_free(struct cli_ranks *r);

@@ -42,7 +42,8 @@ foreach(header status device stream memory tensor launch)
 endforeach()
 list(APPEND weir_texts ${PROJECT_SOURCE_DIR}/src/device/code.h
     ${PROJECT_SOURCE_DIR}/src/device/report.h ${PROJECT_SOURCE_DIR}/src/comm/shown.h
-    ${PROJECT_SOURCE_DIR}/src/ops/gpu/layout.h ${PROJECT_SOURCE_DIR}/src/ops/gpu/chain.h)
+    ${PROJECT_SOURCE_DIR}/src/ops/gpu/layout.h ${PROJECT_SOURCE_DIR}/src/ops/gpu/chain.h
+    ${PROJECT_SOURCE_DIR}/src/ops/gpu/scatters.h)
 list(JOIN weir_texts "|" weir_texts_list)
 set(weir_embedded ${PROJECT_BINARY_DIR}/cuda_sources.c)
 add_custom_command(OUTPUT ${weir_embedded}

@@ -29,6 +29,8 @@ ATTENTION = {
     "mla prefill 512": (1, 16, 16, 512, 512, 192, 128, True, None),
     "mla prefill 2048": (1, 16, 16, 2048, 2048, 192, 128, True, None),
     "mla decode 4096": (8, 16, 16, 1, 4096, 192, 128, False, None),
+    "gpt2 decode 8 x 128": (8, 16, 16, 1, 128, 128, 128, False, None),
+    "gpt2 decode, bool mask": (8, 16, 16, 1, 128, 128, 128, False, "bool"),
     "decode 8 x 1024": (8, 32, 8, 1, 1024, 128, 128, False, None),
     "decode 8 x 4096": (8, 32, 8, 1, 4096, 128, 128, False, None),
     "decode 8 x 16384": (8, 32, 8, 1, 16384, 128, 128, False, None),

@@ -1,10 +1,11 @@
 """Matrix products and attention on `cpu`, against PyTorch in the same run.
 
-    python bench/python/products.py [--cores N] [--seconds S] [--json] [PART ...]
+    python bench/python/products.py [--cores N] [--seconds S] [--limit S] [--json] [PART ...]
 
 Square products (B as [k, n] and as a transposed [n, k]), products of few rows with a matrix of
 4096 x 4096, attention of 16 heads; f32, bf16 and f16. Calls back to back, rounds take turns,
-medians. PART runs only the cases with it in their name. On a busy machine the figures mean nothing.
+medians, and at the end which rows PyTorch is ahead in. Rounds are fewer once the run is behind --limit.
+PART runs only the cases with it in their name. On a busy machine the figures mean nothing.
 """
 
 import argparse
@@ -21,6 +22,7 @@ def _options():
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, default=0.03, help="of a round")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--limit", type=float, default=140, help="seconds for all rows, about")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("parts", nargs="*", metavar="PART")
     return parser.parse_args()
@@ -95,10 +97,10 @@ def _error(ours, theirs):
     return ((ours - theirs).abs().max() / theirs.abs().max()).item()
 
 
-def measure(functions):
+def measure(functions, rounds):
     times = [[], []]
     calls = [max(1, int(options.seconds / max(_timed(f, 2), 1e-6))) for f in functions]
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for i, function in enumerate(functions):
             time.sleep(SETTLE)
             _timed(function, 1)  # to its end, or it would count as well
@@ -106,22 +108,31 @@ def measure(functions):
     return [1e3 * statistics.median(t) for t in times]
 
 
+def chosen():
+    return [c for c in cases() if not options.parts or any(part in c[0] for part in options.parts)]
+
+
 def main():
     rows = []
+    began = time.perf_counter()
     torch.manual_seed(0)
     with torch.no_grad():
-        for name, make, sizes in cases():
-            if options.parts and not any(part in name for part in options.parts):
-                continue
+        for i, (name, make, sizes) in enumerate(chosen()):
             functions = make(*sizes)
             error = _error(functions[0](), functions[1]())
-            ours, theirs = measure(functions)
+            late = time.perf_counter() - began > options.limit * i / len(chosen())
+            ours, theirs = measure(functions, min(3, options.rounds) if i and late else options.rounds)
             rows.append({"name": name, "weir": ours, "torch": theirs, "error": error})
             if not options.json:
                 print(f"{name:34s} {options.cores} cores  weir {ours:9.3f} ms  torch {theirs:9.3f} ms"
                       f"  ratio {ours / theirs:5.2f}  difference {error:.1e}", flush=True)  # fmt: skip
     if options.json:
         print(json.dumps({"cores": options.cores, "rows": rows}, indent=1))
+        return
+    behind = [r for r in rows if r["weir"] > r["torch"]]
+    print(f"{len(behind)} of {len(rows)} rows behind PyTorch, {time.perf_counter() - began:.0f} s")
+    for row in sorted(behind, key=lambda r: r["torch"] / r["weir"]):
+        print(f"  {row['name']:34s} {row['weir'] / row['torch']:5.2f}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct comm *comms[1024]; /* a handle is a place here, and a number */
-static uint32_t numbers[1024];
+enum { MOST_COMMS = 4096 };
+static struct comm *comms[MOST_COMMS]; /* a handle is a place here, and a number */
+static uint32_t numbers[MOST_COMMS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 HcclResult hccl_fail(const char *function, HcclResult result, const char *format, ...)
@@ -107,11 +108,6 @@ void comm_break(struct comm *c, const char *reason)
     atomic_compare_exchange_strong(&c->shared->broken, &none, c->rank + 1);
 }
 
-char *comm_slot(struct comm *c, uint32_t from, uint32_t to)
-{
-    return c->slots + ((size_t)from * c->nranks + to) * SLOT;
-}
-
 /* ---- making them ---- */
 
 int64_t seconds_of(const char *variable, int64_t otherwise)
@@ -162,7 +158,7 @@ static HcclResult finish(const char *function, struct comm *c, HcclResult r, Hcc
     }
     if ((*out = handle_new(c)))
         return HCCL_SUCCESS;
-    return hccl_fail(function, HCCL_E_MEMORY, "more than 1024 communicators");
+    return hccl_fail(function, HCCL_E_MEMORY, "more than %d communicators", MOST_COMMS);
 }
 
 static HcclResult init(const char *function, uint32_t nranks, const HcclRootInfo *info,

@@ -21,7 +21,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_RANKS = 64, SLOT = 1 << 20 };
+enum { MAX_RANKS = WEIR_MAX_RANKS };
+/* Bytes of a slot: of many ranks less, since there is one for each pair. */
+enum { SLOT = 1 << 20, SLOT_OF_MANY = 1 << 16, MANY_RANKS = 64 };
 
 /* What HcclRootInfo begins with: where the memory is, and where ranks of other hosts knock. */
 struct root {
@@ -55,15 +57,15 @@ struct sub {
     char root[ROOT_BYTES]; /* the beginning of its HcclRootInfo; the rest is 0 */
 };
 
-/* The beginning of the shared memory. Slots follow. */
+/* The beginning of the shared memory. The pairs follow, then their slots: by sender, by receiver.
+ */
 struct shared {
-    _Atomic uint32_t nranks;
+    _Alignas(64) _Atomic uint32_t nranks;
     _Atomic uint32_t broken;            /* 1 + the rank that broke it */
     char reason[256];                   /* written before `broken` */
     _Atomic uint32_t joined[MAX_RANKS]; /* process numbers, or ELSEWHERE */
     _Atomic uint32_t left;
     struct sub subs[MAX_SUBS];
-    struct pair pairs[MAX_RANKS][MAX_RANKS];
 };
 
 /* A message of a job. */
@@ -96,7 +98,9 @@ struct comm {
     uint32_t rank, nranks;
     char name[128];
     struct shared *shared;
+    struct pair *pairs;
     char *slots;
+    size_t slot; /* bytes of each */
     size_t mapped;
     int fd;
     weir_group *group;   /* ranks of this process, or of several hosts: then weir does it all */
@@ -121,7 +125,6 @@ HcclResult hccl_fail(const char *function, HcclResult result, const char *format
 void comm_break(struct comm *comm, const char *reason);
 /* Seconds that a variable says, in nanoseconds. */
 int64_t seconds_of(const char *variable, int64_t otherwise);
-char *comm_slot(struct comm *comm, uint32_t from, uint32_t to);
 /* A smaller communicator of one whose ranks are of several hosts: rank ids[rank] is this one. */
 HcclResult comm_split(const char *function, struct comm *comm, uint64_t id, uint32_t nranks,
                       const uint32_t *ids, uint32_t rank, HcclComm *out);

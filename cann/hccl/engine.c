@@ -50,18 +50,19 @@ static bool move(struct comm *c, struct part *p)
 {
     uint32_t from = p->sends ? c->rank : (uint32_t)p->peer,
              to = p->sends ? (uint32_t)p->peer : c->rank;
-    struct pair *pair = &c->shared->pairs[from][to];
+    size_t place = (size_t)from * c->nranks + to;
+    struct pair *pair = &c->pairs[place];
     uint64_t put = atomic_load_explicit(&pair->put, memory_order_acquire),
              taken = atomic_load_explicit(&pair->taken, memory_order_acquire);
-    uint64_t at = p->sends ? put : taken, n = p->sends ? SLOT - (put - taken) : put - taken;
-    char *slot = comm_slot(c, from, to);
+    uint64_t at = p->sends ? put : taken, n = p->sends ? c->slot - (put - taken) : put - taken;
+    char *slot = c->slots + place * c->slot;
 
     if (n > p->size - p->done)
         n = p->size - p->done;
     if (!n)
         return false;
     for (uint64_t left = n; left;) {
-        uint64_t offset = at % SLOT, piece = SLOT - offset < left ? SLOT - offset : left;
+        uint64_t offset = at % c->slot, piece = c->slot - offset < left ? c->slot - offset : left;
 
         if (p->sends)
             memcpy(slot + offset, p->bytes + p->done, piece);
@@ -75,15 +76,28 @@ static bool move(struct comm *c, struct part *p)
     return true;
 }
 
-/* Whether an earlier job has messages of that pair and direction that are not over. */
-static bool blocked(const struct job *first, const struct job *job, const struct part *part)
+/* Whether the slot has room, or bytes. */
+static bool may_move(const struct comm *c, const struct part *p)
 {
-    for (const struct job *j = first; j != job; j = j->next)
-        for (int i = 0; i < j->nparts; i++)
+    const struct pair *pair = &c->pairs[p->sends ? (size_t)c->rank * c->nranks + (size_t)p->peer
+                                                 : (size_t)p->peer * c->nranks + c->rank];
+    uint64_t under_way = atomic_load_explicit(&pair->put, memory_order_relaxed) -
+                         atomic_load_explicit(&pair->taken, memory_order_relaxed);
+
+    return p->sends ? under_way < c->slot : under_way > 0;
+}
+
+/* Whether an earlier message of that pair and direction, of this job or another, is not over. */
+static bool blocked(const struct job *first, const struct part *part)
+{
+    for (const struct job *j = first;; j = j->next)
+        for (int i = 0; i < j->nparts; i++) {
+            if (&j->parts[i] == part)
+                return false;
             if (j->parts[i].peer == part->peer && j->parts[i].sends == part->sends &&
                 j->parts[i].done < j->parts[i].size)
                 return true;
-    return false;
+        }
 }
 
 static bool step(struct comm *c, struct job *first, struct job *j, bool *over)
@@ -93,12 +107,8 @@ static bool step(struct comm *c, struct job *first, struct job *j, bool *over)
     *over = true;
     for (int i = 0; i < j->nparts; i++) {
         struct part *p = &j->parts[i];
-        bool earlier = false;
 
-        for (int k = 0; k < i; k++) /* messages of one pair follow each other */
-            earlier |= j->parts[k].peer == p->peer && j->parts[k].sends == p->sends &&
-                       j->parts[k].done < j->parts[k].size;
-        if (p->done < p->size && !earlier && !blocked(first, j, p))
+        if (p->done < p->size && may_move(c, p) && !blocked(first, p))
             moved |= move(c, p);
         *over &= p->done == p->size;
     }

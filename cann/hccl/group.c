@@ -138,6 +138,28 @@ static bool take_counts(const struct use *u, const uint64_t *counts, const uint6
     return packed;
 }
 
+/* One after the other; takes the parts over. One Concat has no room for all of many ranks'. */
+static weir_status concat(weir_tensor **parts, int n, weir_tensor **x)
+{
+    enum { AT_ONCE = 32 };
+    weir_status st = WEIR_OK;
+
+    *x = NULL;
+    for (int first = 0; first < n && !st;) {
+        weir_tensor *some[AT_ONCE] = {*x}, *joined;
+        int have = *x ? 1 : 0;
+
+        while (have < AT_ONCE && first < n)
+            some[have++] = parts[first++];
+        st = weir_concat(some, have, 0, &joined);
+        weir_tensor_release(*x);
+        *x = st ? NULL : joined;
+    }
+    while (n)
+        weir_tensor_release(parts[--n]);
+    return st;
+}
+
 /* The parts for all ranks, one after the other: where they lie, or a copy. */
 static aclError pack(const struct use *u, const uint64_t *counts, const uint64_t *displs,
                      int64_t *out, weir_tensor **x)
@@ -154,7 +176,7 @@ static aclError pack(const struct use *u, const uint64_t *counts, const uint64_t
             err = view(u, (const char *)u->call->send + displs[i] * each, counts[i] * each,
                        &parts[n++]);
     if (!err)
-        err = weir_cann_fail_status(weir_concat(parts, n, 0, x), u->call->function);
+        return weir_cann_fail_status(concat(parts, n, x), u->call->function);
     while (n)
         weir_tensor_release(parts[--n]);
     return err;

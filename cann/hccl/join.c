@@ -106,6 +106,7 @@ static void forget(const struct root *root)
 static HcclResult map(const char *function, const struct root *root, struct comm *c)
 {
     char path[64], target[64];
+    size_t pairs;
     ssize_t n;
 
     if (root->pid == getpid()) /* whatever /proc calls this process */
@@ -120,7 +121,9 @@ static HcclResult map(const char *function, const struct root *root, struct comm
     if ((c->fd = open(path, O_RDWR | O_CLOEXEC)) < 0)
         return hccl_fail(function, HCCL_E_PARA, "memory of process %d cannot be opened: %s",
                          root->pid, strerror(errno));
-    c->mapped = sizeof(struct shared) + (size_t)c->nranks * c->nranks * SLOT;
+    pairs = (size_t)c->nranks * c->nranks;
+    c->slot = c->nranks > MANY_RANKS ? SLOT_OF_MANY : SLOT;
+    c->mapped = sizeof(struct shared) + pairs * (sizeof *c->pairs + c->slot);
     if (ftruncate(c->fd, (off_t)c->mapped))
         return hccl_fail(function, HCCL_E_MEMORY, "%zu bytes of shared memory: %s", c->mapped,
                          strerror(errno));
@@ -130,7 +133,8 @@ static HcclResult map(const char *function, const struct root *root, struct comm
         return hccl_fail(function, HCCL_E_MEMORY, "%zu bytes of shared memory: %s", c->mapped,
                          strerror(errno));
     }
-    c->slots = (char *)(c->shared + 1);
+    c->pairs = (void *)(c->shared + 1);
+    c->slots = (char *)(c->pairs + pairs);
     return HCCL_SUCCESS;
 }
 

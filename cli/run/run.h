@@ -8,6 +8,8 @@
 #include "graph/predict/predict.h"
 #include "ranks.h"
 
+struct run_job;
+
 enum { RUN_ENGINES = WEIR__POOLS };
 
 struct run_stream {
@@ -65,9 +67,9 @@ struct run_result {
 
 /* Both return -1, or the exit status after a complaint. `parts`: for a trace. */
 int run_model(const struct cli_ranks *ranks, bool parts, struct run_result *out);
-/* `spec` is that of `dev`: the other ranks run on devices like it. */
+/* `spec` is that of `dev`: the other ranks run on devices like it, or are the job's processes. */
 int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
-             struct run_result *out);
+             const struct run_job *job, struct run_result *out);
 void run_result_free(struct run_result *r);
 /* Says why a graph did not run. returns  EXIT_USAGE if it never can on the device. */
 int run_complain(weir_status status);

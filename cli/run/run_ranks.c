@@ -17,6 +17,13 @@ static weir_status add_group(struct run_members *s, const char *name)
             return WEIR_OK;
     if (s->ngroups == RUN_GROUPS)
         return weir__fail(WEIR_ERANGE, "group '%s': a run has at most %d groups", name, RUN_GROUPS);
+    if (s->job->world) {
+        if ((st = run_job_group(s->job, name, &s->groups[s->ngroups])))
+            return st;
+        s->at[0].as[s->ngroups] = weir_group_self(s->groups[s->ngroups]);
+        s->ngroups++;
+        return WEIR_OK;
+    }
     if (!(devices = calloc(s->n, sizeof(weir_device *))))
         return weir__fail_nomem("joining group '%s'", name);
     for (unsigned r = 0; r < s->n; r++)
@@ -73,22 +80,27 @@ static weir_status make_inputs(struct run_member *member)
 }
 
 weir_status run_members_open(struct run_members *s, const struct cli_ranks *ranks, weir_device *dev,
-                             const char *spec)
+                             const char *spec, const struct run_job *job)
 {
     weir_status st = WEIR_OK;
 
-    *s = (struct run_members){.n = 0};
-    if (!(s->at = calloc(ranks->nranks, sizeof *s->at)))
+    *s = (struct run_members){.job = job, .nranks = ranks->nranks};
+    s->at = calloc(ranks->nranks, sizeof *s->at);
+    s->graphs = calloc(ranks->nranks, sizeof(weir_graph *));
+    if (!s->at || !s->graphs)
         return weir__fail_nomem("running %u ranks", ranks->nranks);
-    s->n = ranks->nranks;
+    s->n = job->world ? 1 : ranks->nranks;
     s->at[0].dev = dev;
-    s->at[0].graph = ranks->graphs[0];
+    s->at[0].graph = ranks->graphs[job->self];
     for (unsigned r = 1; r < s->n && !st; r++)
         if (!(st = weir_device_open(spec, &s->at[r].dev)))
             st = weir_graph_load_file(s->at[r].dev, ranks->paths[ranks->file_of[r]],
                                       &s->at[r].graph);
-    for (unsigned r = 0; r < s->n && s->n > 1 && !st; r++)
-        st = add_groups(s, s->at[r].graph);
+    for (unsigned r = 0; r < s->nranks && !st; r++) {
+        s->graphs[r] = job->world ? ranks->graphs[r] : s->at[r].graph;
+        if (s->nranks > 1)
+            st = add_groups(s, s->graphs[r]);
+    }
     for (unsigned r = 0; r < s->n && !st; r++)
         st = make_inputs(&s->at[r]);
     return st;
@@ -121,6 +133,7 @@ void run_members_close(struct run_members *s)
         if (s->at[r].dev)
             weir_device_close(s->at[r].dev);
     free(s->at);
+    free(s->graphs);
 }
 
 weir_status run_members_compile(struct run_members *s)

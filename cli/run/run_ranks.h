@@ -5,6 +5,7 @@
 #include <weir/weir.h>
 
 #include "ranks.h"
+#include "run/run_job.h"
 
 enum { RUN_GROUPS = 16 };
 
@@ -17,16 +18,19 @@ struct run_member {
 };
 
 struct run_members {
-    unsigned n;
-    struct run_member *at; /* by rank; the first has the caller's device and graph */
+    unsigned n;            /* of this process */
+    struct run_member *at; /* by rank, or this process's; the first has the caller's device */
+    const struct run_job *job;
+    weir_graph **graphs; /* by rank: to be checked */
+    unsigned nranks;
     weir_group *groups[RUN_GROUPS];
     size_t ngroups;
 };
 
-/* Opens a device like `dev`, whose spec is given, for every further rank, loads their graphs,
- * makes the groups and fills the inputs with zeros. Close it also after an error. */
+/* Opens a device like `dev`, whose spec is given, for every further rank of this process, loads
+ * their graphs, makes the groups and fills the inputs with zeros. Close it also after an error. */
 weir_status run_members_open(struct run_members *members, const struct cli_ranks *ranks,
-                             weir_device *dev, const char *spec);
+                             weir_device *dev, const char *spec, const struct run_job *job);
 void run_members_close(struct run_members *members);
 
 /* Plans as issued, for all ranks; those before are gone. */

@@ -33,9 +33,22 @@ static int64_t length(const weir_trace *trace)
     return d.nops ? to - from : 0;
 }
 
-/* The shortest of a few runs, recorded. */
+/* What the run took on the rank that took longest, in nanoseconds. */
+static weir_status longest_of(const struct run_job *job, const weir_trace *trace, double *out)
+{
+    double all[WEIR_MAX_RANKS];
+    weir_status st = run_job_gather(job, (double)length(trace), all);
+
+    *out = 0;
+    for (int r = 0; r < (job->world ? job->n : 1) && !st; r++)
+        *out = all[r] > *out ? all[r] : *out;
+    return st;
+}
+
+/* The shortest of a few runs, recorded: the same one on all ranks. */
 static weir_status record(struct run_members *members, size_t *memory, weir_trace **best)
 {
+    double took, least = INFINITY;
     weir_plan_stats stats;
     weir_status st;
 
@@ -47,14 +60,15 @@ static weir_status record(struct run_members *members, size_t *memory, weir_trac
     for (int i = 0; i < REPEATS && !st; i++) {
         weir_trace *trace = NULL;
 
-        if ((st = weir_trace_start(NULL)))
+        if ((st = run_job_meet(members->job)) || (st = weir_trace_start(NULL)))
             break;
         st = run_members_run(members);
         if (weir_trace_stop(&trace) && !st)
             st = WEIR_ENOMEM;
-        if (!st && (!*best || length(trace) < length(*best))) {
+        if (!st && !(st = longest_of(members->job, trace, &took)) && took < least) {
             weir_trace_free(*best);
             *best = trace;
+            least = took;
         } else {
             weir_trace_free(trace);
         }
@@ -193,7 +207,7 @@ static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t
 static void fill_engines(const weir_trace_data *d, struct run_result *out)
 {
     const weir_trace_device *dev = d->devices;
-    double busy[2] = {0, 0}, whole = out->makespan * (double)out->nranks;
+    double busy[2] = {0, 0}, whole = out->makespan * (double)d->ndevices;
 
     for (int e = 0; e < RUN_ENGINES; e++)
         out->utilisation[e] = NAN;
@@ -259,20 +273,16 @@ static int fill(const weir_trace *trace, const struct cli_ranks *ranks, struct r
 static weir_status check_rendezvous(const struct run_members *members)
 {
     const weir_check_options quick = {.policies = WEIR_POLICY_BATCH, .max_states = 1};
-    weir_graph **graphs = calloc(members->n, sizeof(weir_graph *));
     weir_check_report *report = NULL;
-    weir_status st = graphs ? WEIR_OK : WEIR_ENOMEM;
+    weir_status st = WEIR_OK;
 
-    for (unsigned r = 0; r < members->n && !st; r++)
-        graphs[r] = members->at[r].graph;
-    if (!st && members->n > 1)
-        st = weir_check_graphs(graphs, members->n, &quick, &report);
+    if (members->nranks > 1)
+        st = weir_check_graphs(members->graphs, members->nranks, &quick, &report);
     for (size_t i = 0; report && i < report->nerrors && !st; i++)
         if (report->findings[i].kind == WEIR_FINDING_COLLECTIVE_ORDER ||
             report->findings[i].kind == WEIR_FINDING_EVENT_CYCLE)
             st = weir__fail(WEIR_ECONFLICT, "%s", report->findings[i].text);
     weir_check_free(report);
-    free(graphs);
     return st;
 }
 
@@ -285,15 +295,29 @@ static weir_status run_both(struct run_members *members, struct run_result *out,
 
     if (st || (st = record(members, &out->memory, streams)))
         return st;
-    for (unsigned r = 0; r < members->n; r++) /* everything on the caller's stream */
-        for (int v = 0; v < members->at[r].graph->nnodes; v++)
-            members->at[r].graph->nodes[v].marks.stream = 0;
+    for (unsigned r = 0; r < members->nranks; r++) /* everything on the caller's stream */
+        for (int v = 0; v < members->graphs[r]->nnodes; v++)
+            members->graphs[r]->nodes[v].marks.stream = 0;
     out->serial = NAN;
     if ((st = check_rendezvous(members)) == WEIR_ECONFLICT)
         return WEIR_OK;
-    if (!st && !(st = record(members, &memory, &single)))
-        out->serial = (double)length(single) / 1000;
+    if (!st && !(st = record(members, &memory, &single)) &&
+        !(st = longest_of(members->job, single, &out->serial)))
+        out->serial /= 1000;
     weir_trace_free(single);
+    return st;
+}
+
+/* What the other processes took. */
+static weir_status fill_job(const struct run_job *job, struct run_result *out)
+{
+    double all[WEIR_MAX_RANKS];
+    weir_status st = run_job_gather(job, out->makespan, all);
+
+    for (int r = 0; r < job->n && !st; r++) {
+        out->ranks[r].makespan = out->ranks[r].compute = all[r];
+        out->makespan = all[r] > out->makespan ? all[r] : out->makespan;
+    }
     return st;
 }
 
@@ -319,7 +343,7 @@ static int check_ranks(const struct cli_ranks *ranks)
 }
 
 int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
-             struct run_result *out)
+             const struct run_job *job, struct run_result *out)
 {
     struct run_members members;
     weir_trace *trace = NULL;
@@ -328,9 +352,11 @@ int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
 
     if (status >= 0)
         return status;
-    if (!(st = run_members_open(&members, ranks, dev, spec)))
+    if (!(st = run_members_open(&members, ranks, dev, spec, job)))
         st = run_both(&members, out, &trace);
     status = st ? run_complain(st) : fill(trace, ranks, out);
+    if (status < 0 && job->world && (st = fill_job(job, out)))
+        status = run_complain(st);
     weir_trace_free(trace);
     run_members_close(&members);
     return status;

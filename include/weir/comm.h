@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define WEIR_MAX_RANKS 1024
-#define WEIR_MAX_COUNTED_RANKS 100 /* of one process, for exchanges with a count for each rank */
+#define WEIR_MAX_COUNTED_RANKS 100 /* whose counts go with a call that has one for each rank */
 
 typedef struct weir_group weir_group;
 typedef struct weir_rank weir_rank;
@@ -140,8 +140,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_te
 /* The same with send[i] rows of x for rank i and recv[i] rows of the result from rank i; both
  * have an entry for every rank. x has as many rows as `send` adds up to. send[j] of rank i must
  * equal recv[i] of rank j.
- * More than WEIR_MAX_COUNTED_RANKS ranks that are processes exchange messages, up to 64 at once.
- * returns  WEIR_ERANGE for more than WEIR_MAX_COUNTED_RANKS ranks of one process. */
+ * The counts of more than WEIR_MAX_COUNTED_RANKS ranks of one process are in memory
+ * (AllToAllTable); as many that are processes exchange messages, up to 64 at once. */
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
                                                           const int64_t *send, const int64_t *recv,
                                                           weir_tensor **out);

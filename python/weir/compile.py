@@ -1,13 +1,16 @@
 """``weir.compile``: functions of weir tensors, captured once per set of shapes."""
 
+import collections
 import functools
 from collections.abc import Callable
 from typing import Any
 
-from . import _C
+from . import _C, _exact
 from ._create import asarray
 
 KEPT = 64  # plans of one function
+
+_Leaf = collections.namedtuple("_Leaf", "number")  # stands for a tensor
 
 
 def _like(value, items):
@@ -37,20 +40,6 @@ def _fill(structure, leaves):
     return structure
 
 
-class _Leaf:
-    def __init__(self, number):
-        self.number = number
-
-    def __eq__(self, other):
-        return isinstance(other, _Leaf) and self.number == other.number
-
-    def __hash__(self):
-        return self.number
-
-    def __repr__(self):
-        return f"%{self.number}"
-
-
 def _adopt(value):
     """Arrays of others become tensors that share their memory."""
     if isinstance(value, (list, tuple)):
@@ -73,7 +62,7 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves = []
         structure = _flatten(_adopt((args, kwargs)), leaves)
-        key = (repr(structure), tuple((t.shape, t.dtype, id(t.device)) for t in leaves))
+        key = (_exact.key(structure), tuple((t.shape, t.dtype, id(t.device)) for t in leaves))
         entry = self.plans.get(key)
         if entry is None:
             entry = self._capture(structure, leaves)
@@ -104,7 +93,8 @@ class Compiled:
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Captures a function of tensors at its first call with each set of shapes; later calls run
     the plan. Options are those of :meth:`weir.Graph.compile`. Numbers and strings among the
-    arguments are part of what is captured.
+    arguments are part of what is captured. Any other object is read when the function is captured:
+    the same object does not capture it again.
 
     >>> @weir.compile
     ... def f(x):

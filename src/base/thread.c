@@ -18,3 +18,18 @@ bool weir__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
+
+bool weir__thread_cpus(pthread_t thread, cpu_set_t *cpus)
+{
+    return !pthread_getaffinity_np(thread, sizeof *cpus, cpus);
+}
+
+int weir__thread_cpu(void)
+{
+    return sched_getcpu();
+}
+
+void weir__thread_bind(pthread_t thread, const cpu_set_t *cpus)
+{
+    (void)pthread_setaffinity_np(thread, sizeof *cpus, cpus);
+}

@@ -98,6 +98,8 @@ struct weir__meet {
     /* Which bytes of the first that `shower` shows the part of `reader` reads; NULL: all of what is
      * shown. Both are whole arguments. */
     void (*wanted)(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
+    /* Sets where the input and the result are; NULL: they stay where they are. */
+    void (*aim)(void *args, const void *in, void *out);
     /* The call in a library's words; NULL, or false, if there are none. */
     bool (*spell)(const void *args, struct weir__verb *verb);
 };
@@ -225,8 +227,8 @@ struct weir_group {
                     struct weir__text *cycle);
     weir_group *next_known;      /* group.c's list of all groups */
     struct weir__channel *whole; /* of all ranks, there from the start */
-    struct weir__agains *agains; /* under the lock of its device; NULL until a short call came twice
-                                  * (ops/call/again.c) */
+    /* Set under the lock of its device. NULL until a short call came twice (ops/call/again.c). */
+    struct weir__agains *_Atomic agains;
     void (*free_agains)(weir_group *group);
     _Atomic bool broken;
     weir_status status; /* both are set once, before `broken` */

@@ -78,7 +78,8 @@ static void cpu_kick(weir_device *dev)
 /* Whether a waiting host thread has a hardware thread to spin on. */
 static bool host_may_spin(const struct weir__cpu *cpu)
 {
-    return weir__cpu_awake(cpu) < cpu->hardware;
+    return weir__cpu_awake(cpu) < cpu->hardware &&
+           !atomic_load_explicit(&cpu->standby, memory_order_relaxed);
 }
 
 static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
@@ -115,7 +116,7 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return st;
 }
 
-/* A host thread that asks again and again waits, too. */
+/* A host thread that asks again and again waits, too; so does one whose memory is not free yet. */
 static void cpu_poll(weir_device *dev)
 {
     weir__soft_hurry((struct weir__soft_device *)dev);
@@ -152,6 +153,6 @@ const struct weir__driver weir__cpu_driver = {
     .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report,
                                                             .between_processes = true},
     .cross = &weir__soft_cross,
-    .notices = &(const struct weir__driver_notices){.poll = cpu_poll},
+    .notices = &(const struct weir__driver_notices){.poll = cpu_poll, .hurry = cpu_poll},
     .helping = &(const struct weir__driver_helping){.hold = weir__cpu_hold, .help = weir__cpu_help},
 };

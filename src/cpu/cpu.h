@@ -18,12 +18,16 @@ struct weir__worker {
     struct weir__soft_list batch; /* streams it took from its queue and has not run yet */
     uint32_t short_ns;            /* time of short commands since the last turn, */
     uint32_t short_work_ns;       /* and how much of it was work, not overhead */
+    uint32_t parks;               /* and how many streams had to wait meanwhile */
     uint32_t commands;            /* run since it last looked for work */
     uint32_t patience;            /* pauses between two looks for work */
     uint32_t long_ops;            /* long commands since the last pick */
     uint32_t picks, aged_picks;
     bool attentive; /* counted in cpu->attentive (rest.c) */
     bool at_work;   /* its last commands were work: short ones do not make it attentive */
+    /* place.c: read and written by others, too. */
+    _Atomic int runs_on; /* the CPU; negative while it sleeps */
+    _Atomic bool bound;  /* to one CPU, for a moment */
     /* Of the helper alone (help.c): a worker without a thread, which picks nothing by itself. */
     bool helper;
     uint32_t part_ns;                     /* the longest part of a collective that it runs */
@@ -42,6 +46,7 @@ struct weir__cpu {
     unsigned hardware;          /* threads the machine runs at once */
     uint64_t jitter;            /* 0: none */
     uint32_t most_patience;     /* of a worker */
+    cpu_set_t cpus;             /* that workers may run on; empty: not known */
     struct weir__worker helper; /* for one host thread at a time (help.c) */
     _Atomic bool helper_taken;
     /* Sleeping and waking: rest.c has the rules. */
@@ -51,10 +56,10 @@ struct weir__cpu {
     _Atomic uint32_t hosts_asleep;  /* host threads of hosts_waiting that sleep */
     _Atomic uint32_t hosts_waiting; /* host threads that wait for a result */
     _Atomic bool stop;
-    _Atomic bool host_queued;      /* since the worker that stands by looked last */
-    _Atomic uint32_t standby_word; /* that worker's futex; odd while it stands by */
-    _Atomic uint64_t woken_at;     /* when a worker was last woken, */
-    _Atomic uint32_t wake_ns;      /* and how long waking takes at best */
+    _Atomic bool host_active;  /* a host queued or helped since the worker that stands by looked */
+    _Atomic uint32_t standby;  /* the worker that stands by and sleeps on it: index + 1; or 0 */
+    _Atomic uint64_t woken_at; /* when a worker was last woken, */
+    _Atomic uint32_t wake_ns;  /* and how long waking takes at best */
 };
 
 /* After so many long commands of one stream, a less urgent stream gets a turn. */
@@ -77,7 +82,7 @@ bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
                             enum weir__core_kind kind);
 
 /* Before a short step that is not a kernel: false if other streams go first and this one is with
- * the scheduler. */
+ * the scheduler, or behind those that this worker keeps. */
 bool weir__worker_take_short_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns);
 
 /* meet.c: runs the collective at the head; leaves its rendezvous after the part has run. False if
@@ -154,6 +159,17 @@ void weir__cpu_wake(struct weir__cpu *cpu);
 /* The same for a host thread: one that has queued something, one that goes to sleep. */
 void weir__cpu_wake_for_host(struct weir__cpu *cpu);
 void weir__cpu_host_sleeps(struct weir__cpu *cpu);
+
+/* place.c: binds the worker to a CPU until it is up there. */
+void weir__worker_bind(struct weir__worker *w, int to);
+/* The worker runs now, or is about to sleep. */
+void weir__worker_is_up(struct weir__worker *w);
+void weir__worker_leaves_cpu(struct weir__worker *w);
+/* If a worker that was woken is late, moves those that are not up to idle CPUs. */
+void weir__cpu_rescue(struct weir__cpu *cpu);
+
+/* A host thread does something on a hardware thread of its own. */
+void weir__cpu_host_acts(struct weir__cpu *cpu);
 /* Workers that run or are about to. */
 unsigned weir__cpu_awake(const struct weir__cpu *cpu);
 

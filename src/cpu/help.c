@@ -48,6 +48,7 @@ static void run_helped(struct weir__worker *w)
 
 static void begin_help(struct weir__worker *w, uint32_t part_ns)
 {
+    weir__cpu_host_acts(w->cpu);
     w->part_ns = part_ns;
     w->help_until = 0;
     w->commands = 0;
@@ -128,14 +129,25 @@ static bool is_between_processes(const struct weir__cmd *cmd)
     return meet->channel->group->procs;
 }
 
+/* Workers that must be woken anyway, for other streams, run longer kernels as well: then the host
+ * leaves them its CPU. */
+static uint64_t longest(const struct weir__worker *w, const struct weir__cmd *cmd)
+{
+    if (cmd->meets)
+        return w->part_ns;
+    return w->mine.first || weir__cpu_has_work(w->cpu, memory_order_relaxed) ? WEIR__SHORT_NS
+                                                                             : HELP_NS;
+}
+
 static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *cmd)
 {
+    uint64_t ns;
+
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
+        ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
         return (!cmd->meets || is_between_processes(cmd)) && !cmd->gang &&
-               cmd->engine != WEIR_ENGINE_HOST &&
-               (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases <=
-                   (cmd->meets ? w->part_ns : HELP_NS);
+               cmd->engine != WEIR_ENGINE_HOST && (ns <= WEIR__SHORT_NS || ns <= longest(w, cmd));
     case WEIR__CMD_CALLBACK:
         return false;
     default:

@@ -14,21 +14,23 @@
  * needs, less those already woken: waking takes 50 us, and streams come every 100 ns. A worker that
  * gets up, for whatever reason, takes one off both halves, so the upper half returns to 0.
  *
- * Standby. If every hardware thread has a worker, the last worker to wake stands by while a host
- * thread queues. If it ran, the system would time-slice it with the host in milliseconds, and the
- * other workers would run out of commands. It looks again every STANDBY_NS and stops standing by
- * after MOST_STANDBY_NS at the latest, so nothing can hang on it.
+ * Standby. If every hardware thread has a worker and there is work for all, one worker stands by
+ * while a host thread queues or helps. If it ran, the system would time-slice two of these threads
+ * in milliseconds, and the other workers would run out of commands or wait for what is left. A host
+ * that goes to sleep hands it its hardware thread. Besides, it looks every STANDBY_NS and stops
+ * standing by after MOST_STANDBY_NS at the latest, so nothing can hang on it.
+ *
+ * Placing (place.c). A worker that was woken may wait for a CPU though another is idle.
  */
 #include "cpu/cpu.h"
 
 enum {
-    MOST_PAUSE_NS = 16000, /* the longest pause between two looks for work */
     FEW_COMMANDS = 256,    /* fewer commands than this between two looks: pauses grow */
     IDLE_NS = 50000,       /* spin this long before sleeping: about what waking takes, */
     MOST_IDLE_NS = 400000, /* and up to this long where waking takes longer */
     MEASURED_PAUSES = 64,
-    MOST_WOKEN = 4,      /* workers woken at once; they wake others in turn */
-    STANDBY_NS = 100000, /* between two looks while standing by */
+    MOST_WOKEN = 4,       /* workers woken at once; they wake others in turn */
+    STANDBY_NS = 1000000, /* between two looks while standing by */
     MOST_STANDBY_NS = 5000000,
 };
 
@@ -52,15 +54,15 @@ uint32_t weir__cpu_measure_patience(void)
         best = ns < best ? ns : best;
     }
     best /= MEASURED_PAUSES;
-    return MOST_PAUSE_NS / (uint32_t)(best < 4 ? 4 : best > 250 ? 250 : best);
+    return WEIR__MOST_PAUSE_NS / (uint32_t)(best < 4 ? 4 : best > 250 ? 250 : best);
 }
 
 unsigned weir__cpu_awake(const struct weir__cpu *cpu)
 {
     uint32_t word = atomic_load_explicit(&cpu->sleepers, memory_order_relaxed);
-    uint32_t standby = atomic_load_explicit(&cpu->standby_word, memory_order_relaxed) & 1;
 
-    return cpu->nworkers - (word & ASLEEP) + ON_THE_WAY(word) - standby;
+    return cpu->nworkers - (word & ASLEEP) + ON_THE_WAY(word) -
+           (atomic_load_explicit(&cpu->standby, memory_order_relaxed) != 0);
 }
 
 /* Wakes as many workers as there is work for, `most` at most, less those already woken. */
@@ -70,6 +72,8 @@ static void wake(struct weir__cpu *cpu, uint32_t most)
 
     if (!(word & ASLEEP) || atomic_load(&cpu->attentive))
         return;
+    if (ON_THE_WAY(word))
+        weir__cpu_rescue(cpu);
     work = weir__cpu_count_work(cpu, memory_order_seq_cst, most + ON_THE_WAY(word));
     do {
         n = (word & ASLEEP) < work ? word & ASLEEP : work;
@@ -88,15 +92,21 @@ void weir__cpu_wake(struct weir__cpu *cpu)
     wake(cpu, MOST_WOKEN);
 }
 
+void weir__cpu_host_acts(struct weir__cpu *cpu)
+{
+    if (!atomic_load_explicit(&cpu->host_active, memory_order_relaxed))
+        atomic_store_explicit(&cpu->host_active, true, memory_order_relaxed);
+}
+
 void weir__cpu_wake_for_host(struct weir__cpu *cpu)
 {
-    if (!atomic_load_explicit(&cpu->host_queued, memory_order_relaxed))
-        atomic_store_explicit(&cpu->host_queued, true, memory_order_relaxed);
+    weir__cpu_host_acts(cpu);
     wake(cpu, 1);
 }
 
 void weir__worker_be_busy(struct weir__worker *w)
 {
+    weir__worker_is_up(w);
     if (w->attentive)
         atomic_fetch_sub(&w->cpu->attentive, 1);
     w->attentive = false;
@@ -201,50 +211,57 @@ static void get_up(struct weir__cpu *cpu)
         continue;
 }
 
-/* standby_word is odd while a worker stands by. */
-static bool end_standby(struct weir__cpu *cpu, uint32_t word)
-{
-    return atomic_compare_exchange_strong(&cpu->standby_word, &word, word + 1);
-}
-
-/* Whether a host thread has no hardware thread left if this worker runs. */
+/* Whether the work that is ready would take the hardware thread of the host as well. It is asked
+ * early, while others are still on their way: a worker that is woken when every hardware thread is
+ * taken cannot even look. At least one other worker goes on. */
 static bool is_one_too_many(const struct weir__cpu *cpu)
 {
-    return cpu->nworkers > 1 && cpu->nworkers == cpu->hardware &&
-           weir__cpu_awake(cpu) == cpu->nworkers && !atomic_load(&cpu->hosts_asleep);
+    unsigned awake = weir__cpu_awake(cpu);
+    uint32_t asleep = atomic_load_explicit(&cpu->sleepers, memory_order_relaxed) & ASLEEP;
+
+    return cpu->nworkers > 1 && cpu->nworkers == cpu->hardware && cpu->nworkers - asleep > 1 &&
+           !atomic_load(&cpu->hosts_asleep) &&
+           awake + weir__cpu_count_work(cpu, memory_order_relaxed, cpu->nworkers) > cpu->nworkers;
 }
 
-/* Makes the word odd, then looks for sleeping hosts. A host that goes to sleep counts itself, then
- * looks at the word (weir__cpu_host_sleeps). One of the two sees the other. */
-static void stand_by(struct weir__cpu *cpu)
+/* cpu->standby is the worker's index + 1, then it looks for sleeping hosts. A host that goes to
+ * sleep counts itself, then looks at cpu->standby. One of the two sees the other. */
+static void stand_by(struct weir__worker *w)
 {
-    uint32_t word = atomic_load(&cpu->standby_word);
+    struct weir__cpu *cpu = w->cpu;
+    uint32_t nobody = 0, me = w->index + 1;
     uint64_t until;
 
-    if (!atomic_exchange_explicit(&cpu->host_queued, false, memory_order_relaxed) || word & 1 ||
-        !atomic_compare_exchange_strong(&cpu->standby_word, &word, word + 1))
+    if (!atomic_exchange_explicit(&cpu->host_active, false, memory_order_relaxed) ||
+        !atomic_compare_exchange_strong(&cpu->standby, &nobody, me))
         return;
-    word++;
     until = weir__clock_ns() + MOST_STANDBY_NS;
-    do {
-        if (atomic_load(&cpu->hosts_asleep) || atomic_load(&cpu->stop))
+    while (!atomic_load(&cpu->hosts_asleep) && !atomic_load(&cpu->stop)) {
+        weir__futex_wait(&cpu->standby, me, STANDBY_NS);
+        if (atomic_load(&cpu->standby) != me ||
+            !atomic_exchange_explicit(&cpu->host_active, false, memory_order_relaxed) ||
+            weir__clock_ns() > until)
             break;
-        weir__futex_wait(&cpu->standby_word, word, STANDBY_NS);
-        if (atomic_load(&cpu->standby_word) != word)
-            return;
-    } while (atomic_exchange_explicit(&cpu->host_queued, false, memory_order_relaxed) &&
-             weir__clock_ns() < until);
-    end_standby(cpu, word);
+    }
+    atomic_compare_exchange_strong(&cpu->standby, &me, 0);
+}
+
+/* The worker that stands by gets the CPU that the host is about to leave. */
+static void hand_over(struct weir__cpu *cpu, uint32_t standby)
+{
+    weir__worker_bind(&cpu->workers[standby - 1], weir__thread_cpu());
+    if (atomic_compare_exchange_strong(&cpu->standby, &standby, 0))
+        weir__futex_wake(&cpu->standby, 1);
 }
 
 void weir__cpu_host_sleeps(struct weir__cpu *cpu)
 {
-    uint32_t word;
+    uint32_t standby;
 
     atomic_fetch_add(&cpu->hosts_asleep, 1);
-    word = atomic_load(&cpu->standby_word);
-    if (weir__unlikely(word & 1) && end_standby(cpu, word))
-        weir__futex_wake(&cpu->standby_word, 1);
+    standby = atomic_load(&cpu->standby);
+    if (weir__unlikely(standby))
+        hand_over(cpu, standby);
     weir__cpu_wake(cpu);
 }
 
@@ -274,11 +291,16 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
     atomic_fetch_add(&cpu->sleepers, 1);
     s = weir__cpu_has_work(cpu, memory_order_seq_cst) ? weir__worker_pick(w, was) : NULL;
     if (!s && !atomic_load(&cpu->stop)) {
+        weir__worker_leaves_cpu(w);
         weir__futex_wait(&cpu->wake_word, word, -1);
         note_wake(cpu);
         get_up(cpu);
-        if (is_one_too_many(cpu))
-            stand_by(cpu);
+        weir__worker_is_up(w);
+        if (is_one_too_many(cpu)) {
+            weir__worker_leaves_cpu(w);
+            stand_by(w);
+            weir__worker_is_up(w);
+        }
         return NULL;
     }
     get_up(cpu);

@@ -46,6 +46,8 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         weir__free(cpu->workers);
         return WEIR_ENOMEM;
     }
+    if (!weir__thread_cpus(pthread_self(), &cpu->cpus))
+        CPU_ZERO(&cpu->cpus);
     cpu->most_patience = weir__cpu_measure_patience();
     init_worker(&cpu->helper, cpu, cpu->nworkers);
     cpu->helper.helper = true;
@@ -81,7 +83,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
     atomic_store(&cpu->stop, true);
     atomic_fetch_add(&cpu->wake_word, 1);
     weir__futex_wake(&cpu->wake_word, INT32_MAX);
-    weir__futex_wake(&cpu->standby_word, 1);
+    weir__futex_wake(&cpu->standby, 1);
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         pthread_join(cpu->workers[i].thread, NULL);
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);

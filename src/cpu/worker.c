@@ -16,6 +16,7 @@ enum {
     SHORT_NS = WEIR__SHORT_NS,
     SHARE_NS = 2000,    /* after this much short work, other streams get a turn */
     EMPTY_NS = 16,      /* the overhead of a command */
+    HANDOVER_NS = 200,  /* what handing a stream to another worker takes, and the way back */
     LINGER_PAUSES = 64, /* how long a worker waits at an empty stream */
 };
 
@@ -58,8 +59,17 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
     weir__worker_share(w);
     w->at_work = true;
     weir__worker_be_busy(w);
-    w->short_ns = w->short_work_ns = 0;
+    w->short_ns = w->short_work_ns = w->parks = 0;
     w->ticks = 0;
+}
+
+/* Whether the streams that this worker made ready stay with it: they wait for each other so often
+ * that handing them over takes longer than running them here, and no other stream waits for this
+ * worker. */
+static bool keeps_mine(const struct weir__worker *w)
+{
+    return !w->at_work && w->short_ns < w->parks * HANDOVER_NS && !w->batch.first &&
+           !weir__cpu_has_work(w->cpu, memory_order_relaxed);
 }
 
 /* After SHARE_NS of short commands: other streams get a turn, and if most of that time was
@@ -67,11 +77,12 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
-    weir__worker_share(w);
     w->at_work = w->short_work_ns >= SHARE_NS / 2;
+    if (!keeps_mine(w))
+        weir__worker_share(w);
     if (w->at_work)
         weir__worker_be_busy(w);
-    w->short_ns = w->short_work_ns = 0;
+    w->short_ns = w->short_work_ns = w->parks = 0;
     w->ticks = 0;
 }
 
@@ -242,7 +253,7 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
 }
 
 /* Before a command that takes `ns`. False if other streams go first: the stream is then with the
- * scheduler. */
+ * scheduler, or behind those that this worker keeps. */
 static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns,
                       bool is_short)
 {
@@ -255,6 +266,10 @@ static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint6
     if (is_short && w->short_ns < SHARE_NS)
         return true;
     (is_short ? after_short : before_long)(w, s);
+    if (w->mine.first) {
+        weir__soft_append(&w->mine, s);
+        return false;
+    }
     if (weir__worker_others_first(w, s)) {
         weir__worker_give_turn(w, s);
         return false;
@@ -456,6 +471,7 @@ static void parks(void *self, const struct weir__soft_stream *s, struct weir__so
 {
     struct weir__worker *w = self;
 
+    w->parks++;
     if (weir__unlikely(w->helper))
         w->parked_for = source->base.dev == s->base.dev ? source : NULL;
 }

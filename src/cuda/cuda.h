@@ -185,6 +185,12 @@ struct weir__cuda_unrecorded {
     uint32_t recording; /* (L) the one that the clock was set for */
 };
 
+/* See stream/counters.c. */
+struct weir__cuda_counters {
+    weir__cu_address words;
+    _Atomic uint64_t taken; /* a bit for each set of them */
+};
+
 /* What collectives do for the rooms below theirs. */
 struct weir__cuda_collectives {
     /* What a failure of the stream means, if it is that of a part. */
@@ -214,6 +220,7 @@ struct weir__cuda {
     struct weir__cuda_helper helpers[2]; /* one for the user's callbacks, one for the rest */
     struct weir__cuda_clock clock;
     struct weir__cuda_unrecorded traced;
+    struct weir__cuda_counters counters;
 };
 
 /* Where a command goes. */
@@ -223,6 +230,7 @@ struct weir__cuda_sink {
     unsigned cores;
     struct weir__code_context context; /* for failures */
     void **workspace;                  /* memory of matrix products, made when first needed */
+    uint32_t **counters;               /* of the stream or lane, taken when first needed */
     uint64_t concurrent_set;           /* of matrix products: see product.h; 0 outside plans */
     char *into;                        /* where they write instead, while they are timed */
     struct weir__cuda_stream *own;     /* whose command it is; NULL while a plan is captured */
@@ -262,6 +270,15 @@ void weir__cuda_gates_close(struct weir__cuda *dev);
 /* ---- slot.c ---- */
 weir_status weir__cuda_stream_open(weir_stream *s);
 void weir__cuda_stream_close(weir_stream *s);
+
+/* ---- stream/counters.c ---- */
+weir_status weir__cuda_counters_open(struct weir__cuda *dev);
+void weir__cuda_counters_close(struct weir__cuda *dev);
+/* *own, which is NULL at first: WEIR__CODE_COUNTERS words, or NULL where none are left. Under the
+ * lock of whoever *own is of. */
+uint32_t *weir__cuda_counters_take(struct weir__cuda *dev, uint32_t **own);
+/* Once nothing runs that uses them. */
+void weir__cuda_counters_give(struct weir__cuda *dev, uint32_t *own);
 /* A stream's priority as CUDA has it. */
 int weir__cuda_priority(const weir_stream *s);
 /* The CUDA stream of the stream for so many cores, in no order with the others; one `side` more

@@ -185,6 +185,7 @@ static void cuda_release(weir_device *base)
     if (dev->words)
         dev->api->cu.host_free(dev->words);
     weir__cuda_faults_free(dev);
+    weir__cuda_counters_close(dev);
     if (quiet)
         weir__cuda_resume(dev);
     weir__cuda_leave(dev, pushed);
@@ -213,7 +214,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     pushed = weir__cuda_enter(dev);
     find_peers(dev);
     if (!(st = read_properties(dev)) && !(st = open_words(dev)) &&
-        !(st = weir__cuda_faults_open(dev)) &&
+        !(st = weir__cuda_faults_open(dev)) && !(st = weir__cuda_counters_open(dev)) &&
         !(st = weir__cuda_anchor(dev))) /* which waits for what is queued by then */
         st = weir__cuda_cores_open(dev);
     weir__cuda_leave(dev, pushed);

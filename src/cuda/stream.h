@@ -112,6 +112,7 @@ struct weir__cuda_queues {
  * (L). */
 struct weir__cuda_scratch {
     void *workspace;                   /* of matrix products, on the device */
+    uint32_t *counters;                /* of counters.c */
     char *stage;                       /* pinned; for copies */
     struct weir__cuda_repeat *repeats; /* of repeat.c */
 };

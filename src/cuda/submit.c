@@ -12,6 +12,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         .cores = k->cores,
         .context = weir__cuda_context(dev, base, seq),
         .workspace = &s->scratch.workspace,
+        .counters = &s->scratch.counters,
         .own = s,
     };
     weir_status st = weir__cuda_alive(dev);

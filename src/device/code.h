@@ -20,10 +20,11 @@
 /* How a call is spread over the device. */
 struct weir__code_launch {
     uint8_t variant[8];
-    uint32_t grid;    /* blocks; 0 launches nothing */
-    uint32_t threads; /* of a block */
-    uint32_t shared;  /* bytes beyond what the source declares */
-    uint32_t arch;    /* told, not asked: the GPU's compute capability, 90 for 9.0 */
+    uint32_t grid;     /* blocks; 0 launches nothing */
+    uint32_t threads;  /* of a block */
+    uint32_t shared;   /* bytes beyond what the source declares */
+    uint32_t arch;     /* told, not asked: the GPU's compute capability, 90 for 9.0, */
+    uint32_t counters; /* and how many there are in the context */
 };
 
 /* A stack of matrix products that a library may do: c = a b + bias. Strides in elements. */
@@ -66,7 +67,11 @@ struct weir__code_context {
     const char *stream;  /* and the stream it is on, if that is not the command's; else NULL */
     uint32_t phase;
     uint32_t cores; /* that it may use */
+    /* For code that counts its blocks: words of its own that are 0 when it begins, and when it
+     * ends; NULL if the launch was told of none. */
+    uint32_t *counters;
 };
+enum { WEIR__CODE_COUNTERS = 2048 };
 
 /* A command: the slot of its stream, and its number there. */
 enum { WEIR__CODE_SEQ_BITS = 47, WEIR__CODE_STREAMS = 4096 };
@@ -122,6 +127,7 @@ struct weir__code {
     const char *source; /* the source itself, where it is none of kernels/; it need not wait */
     bool fails;         /* it may report an index that is out of range */
     bool contract;      /* a product and a sum may be rounded once */
+    bool counts;        /* it can use counters */
     /* The spread of one phase over at most `cores` cores. */
     void (*shape)(const void *args, unsigned phase, unsigned cores,
                   struct weir__code_launch *launch);

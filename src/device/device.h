@@ -207,6 +207,8 @@ weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the err
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
+/* A wait for the order of another stream's deferred wait. */
+weir_status weir__stream_wait_deferred(weir_stream *s, struct weir__mark deferred);
 /* Whether such a wait is needless: the stream is ordered after the mark already and, if errors are
  * asked for, has taken over those up to the mark. (L) */
 bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how);

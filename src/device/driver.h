@@ -209,6 +209,9 @@ struct weir__driver_notices {
     /* Other streams may wait for the last command queued so far: record an event if waits need
      * one. (L) */
     weir_status (*mark)(weir_stream *s);
+    /* Freed memory waits for queued commands: a device that looks for commands only now and then
+     * looks soon. (L) */
+    void (*hurry)(weir_device *dev);
 };
 
 struct weir__driver {

@@ -31,6 +31,8 @@ enum weir__op_flags {
                                        * do if its one input is contiguous */
     WEIR__OP_ENDS_CHAIN = 1 << 9,     /* its code may end a launch of joined ones: output row i
                                        * needs only row i of the first input */
+    WEIR__OP_BESIDE = 1 << 10,        /* in place; its code may be one that joins others of the
+                                       * same operator, which touch nothing that it writes */
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field

@@ -24,6 +24,14 @@ static uint64_t pool_done(void *user, uint32_t slot)
     return dev->driver->done(dev->streams[slot]);
 }
 
+static void pool_hurry(void *user)
+{
+    weir_device *dev = user;
+
+    if (dev->driver->notices && dev->driver->notices->hurry)
+        dev->driver->notices->hurry(dev);
+}
+
 /* The clock does not learn of it: a later wait of the user for the same point must
  * still be queued, since that one passes errors on and this one does not. */
 static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_t seq)
@@ -114,6 +122,7 @@ const struct weir__pool_host weir__device_pool_host = {
     .map = pool_map,
     .unmap = pool_unmap,
     .done = pool_done,
+    .hurry = pool_hurry,
     .order = pool_order,
     .wait_all = pool_wait_all,
     .poison = pool_poison,

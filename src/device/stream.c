@@ -252,20 +252,28 @@ uint64_t weir_stream_id(const weir_stream *s)
 
 /* ---- queueing ---- */
 
+weir_status weir__stream_wait_deferred(weir_stream *s, struct weir__mark deferred)
+{
+    uint32_t slot = deferred.stream->slot;
+    weir_status st;
+
+    if ((st = weir__clock_reserve(&s->clock, slot + 1)) ||
+        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ORDER)))
+        return st;
+    if (s->clock.seq[slot] < deferred.seq)
+        s->clock.seq[slot] = deferred.seq;
+    return WEIR_OK;
+}
+
 static weir_status queue_deferred_wait(weir_stream *s)
 {
     struct weir__mark deferred = s->deferred;
     weir_status st;
 
     s->deferred.stream = NULL;
-    if ((st = weir__clock_reserve(&s->clock, deferred.stream->slot + 1)) ||
-        (st = weir__stream_wait_mark(s, deferred, NULL, WEIR__WAIT_ORDER))) {
+    if ((st = weir__stream_wait_deferred(s, deferred)))
         s->deferred = deferred;
-        return st;
-    }
-    if (s->clock.seq[deferred.stream->slot] < deferred.seq)
-        s->clock.seq[deferred.stream->slot] = deferred.seq;
-    return WEIR_OK;
+    return st;
 }
 
 weir_status weir__stream_queue_deferred_slow(weir_stream *s)

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-enum { SLAB_RECORDS = 128 };
+enum {
+    SLAB_RECORDS = 128,
+    PENDING_PER_HURRY = 8, /* asking for every block would cost the device its batches */
+};
 
 /* ---- block records ---- */
 
@@ -155,32 +158,40 @@ bool weir__pool_over(const struct weir__pool *pool, uint32_t slot, uint64_t seq)
     return !pool->deterministic && pool->host.done(pool->host.user, slot) >= seq;
 }
 
+/* Forgets the fences that are proven for the block's owner. False if one is not: the block is
+ * pending on that. */
+static bool prove_fences(struct weir__pool *pool, weir_buffer *block)
+{
+    const struct weir__clock *clock = pool->host.clock(pool->host.user, block->owner);
+
+    for (; block->nothers && !pool->unsafe; block->nothers--) {
+        struct weir__use *use = &block->others[block->nothers - 1];
+
+        if (weir__clock_get(clock, use->slot) < use->seq &&
+            !weir__pool_over(pool, use->slot, use->seq)) {
+            block->watched = block->nothers - 1;
+            block->state = WEIR__PENDING;
+            pool->stats.pending += block->size;
+            link_pending(pool, block);
+            if (++pool->arenas[block->owner]->waiting % PENDING_PER_HURRY == 0 && pool->host.hurry)
+                pool->host.hurry(pool->host.user);
+            return false;
+        }
+        /* Who is ordered after the owner's last use need not be ordered after this one: from now
+         * on the block counts as used by the owner up to here, the wait that proved the order
+         * included. */
+        block->own_seq = weir__clock_get(clock, block->owner);
+    }
+    block->nothers = 0;
+    return true;
+}
+
 /* Puts a freed block where it belongs: idle if every fence is proven for its
  * owner, else pending on the first that is not. */
 void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block)
 {
-    if (block->nothers && !pool->unsafe) {
-        const struct weir__clock *clock = pool->host.clock(pool->host.user, block->owner);
-
-        while (block->nothers) {
-            struct weir__use *use = &block->others[block->nothers - 1];
-
-            if (weir__clock_get(clock, use->slot) < use->seq &&
-                !weir__pool_over(pool, use->slot, use->seq)) {
-                block->watched = block->nothers - 1;
-                block->state = WEIR__PENDING;
-                pool->stats.pending += block->size;
-                link_pending(pool, block);
-                return;
-            }
-            block->nothers--;
-            /* Who is ordered after the owner's last use need not be ordered after
-             * this one: from now on the block counts as used by the owner up to
-             * here, the wait that proved the order included. */
-            block->own_seq = weir__clock_get(clock, block->owner);
-        }
-    }
-    block->nothers = 0;
+    if (block->nothers && !prove_fences(pool, block))
+        return;
     if (pool->poison) {
         uint64_t seq =
             pool->host.poison(pool->host.user, block->owner, block->address, block->size);
@@ -414,15 +425,13 @@ static weir_buffer *take_recent(struct weir__pool *pool, uint32_t slot, size_t s
     return b;
 }
 
-/* Whether the freed block is recent now: it has been its owner's alone, and there are few like it.
- */
+/* Whether the freed block, which has no open fences, is recent now: there are few like it. */
 static bool keep_recent(struct weir__pool *pool, weir_buffer *block)
 {
     struct weir__recent *recent = &pool->arenas[block->owner]->recent;
     size_t i = block->size / WEIR__POOL_GRAIN - 1;
 
-    if (i >= WEIR__RECENT_SIZES || block->nothers || pool->poison ||
-        recent->count[i] == WEIR__RECENT_BLOCKS)
+    if (i >= WEIR__RECENT_SIZES || pool->poison || recent->count[i] == WEIR__RECENT_BLOCKS)
         return false;
     block->state = WEIR__RECENT;
     block->list_next = recent->first[i];
@@ -490,6 +499,8 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
     pool->collected = false;
     if (weir__trace_on())
         pool->host.traced(pool->host.user);
+    if (block->nothers && !prove_fences(pool, block))
+        return;
     if (!keep_recent(pool, block))
         weir__pool_list_block(pool, block);
 }

@@ -39,6 +39,8 @@ struct weir__pool_host {
     void (*unmap)(void *user, void *address, size_t size);
     /* The last command of the slot that is known to be over. */
     uint64_t (*done)(void *user, uint32_t slot);
+    /* Blocks wait for commands that are not over. May be NULL. */
+    void (*hurry)(void *user);
     /* What is queued on `slot` from now on runs after command `seq` of `after`,
      * without passing errors on. */
     weir_status (*order)(void *user, uint32_t slot, uint32_t after, uint64_t seq);
@@ -118,7 +120,8 @@ struct weir__arena {
     struct weir__recent recent;
     struct weir__watch *watches;
     unsigned nwatches, cap_watches;
-    size_t grown; /* bytes of segments that were made for it */
+    size_t grown;     /* bytes of segments that were made for it */
+    unsigned waiting; /* blocks that became pending so far */
 };
 
 struct weir__segment {

@@ -14,9 +14,10 @@ struct args {
     int64_t units, rows; /* parts of units; rows of the output */
 };
 
-/* A key head with few rows is cut into parts of so many keys if there are fewer of them than this.
- */
-#define PART_KEYS 512
+/* Key heads with few rows are cut into so many parts in all if there are fewer than MANY_UNITS of
+ * them, but not into parts of fewer keys than PART_KEYS. */
+#define PARTS 128
+#define PART_KEYS 256
 #define MANY_UNITS 64
 
 static weir_status check_types(const struct weir__call *call)
@@ -214,9 +215,11 @@ static struct weir__attention describe(const struct weir__call *call)
 /* The host cuts few rows against many keys along the keys, by the shape alone. */
 static void cut_keys(struct weir__attention *a)
 {
+    const int64_t units = batches(a) * a->key_heads;
+
     a->few = a->key_heads && a->heads / a->key_heads * a->lq <= WEIR__ATTENTION_FEW;
-    if (a->few && batches(a) * a->key_heads < MANY_UNITS)
-        a->splits = weir__max(1, weir__min(a->lk / PART_KEYS, 32));
+    if (a->few && units && units < MANY_UNITS)
+        a->splits = weir__max(1, weir__min(a->lk / PART_KEYS, weir__div_up(PARTS, units)));
     a->split_keys = weir__div_up(a->lk, a->splits);
 }
 
@@ -261,6 +264,8 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     if (!call->for_gpu) {
         cut_keys(a);
         a->partial = call->scratch;
+        if (weir__attention_takes_pairs(a))
+            args->run = WEIR__ISA_PICK(weir__attention_bf16);
     }
     args->units = a->key_heads * a->row_blocks * batches(a);
     args->rows = batches(a) * a->heads * a->lq;

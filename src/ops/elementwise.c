@@ -141,17 +141,6 @@ void weir__views_order(struct weir__view *const *views, int n)
     weir__view_collapse(views, n);
 }
 
-/* For numbers n below 2^31: n / size is (n * magic / 2^32 + n) / 2^shift. */
-static struct weir__divisor divisor_of(int64_t size)
-{
-    uint32_t shift = 0;
-
-    while ((int64_t)1 << shift < size)
-        shift++;
-    return (struct weir__divisor){
-        (uint32_t)(((((uint64_t)1 << shift) - (uint64_t)size) << 32) / (uint64_t)size + 1), shift};
-}
-
 static void set_strides(const struct weir__ew_call *c, struct weir__ew *e)
 {
     struct weir__view views[1 + WEIR__EW_MAX_IN], *list[1 + WEIR__EW_MAX_IN];
@@ -175,7 +164,7 @@ static void set_strides(const struct weir__ew_call *c, struct weir__ew *e)
         else
             memset(e->in_stride[i], 0, sizeof e->in_stride[i]);
     for (int d = 0; d < e->ndim && e->numel && e->numel <= INT32_MAX; d++)
-        e->divisor[d] = divisor_of(e->shape[d]);
+        e->divisor[d] = weir__divisor_of(e->shape[d]);
 }
 
 void weir__ew_place(void *args, int operand, char *data, const weir_block *block)

@@ -2,7 +2,16 @@
 #include "ops/gemm_grid.h"
 
 const struct weir__grid_kernel weir__grid_floats = {50, 4, 8, 48};
+const struct weir__grid_kernel weir__grid_host = {50, 8, 8, 16};
 const struct weir__grid_kernel weir__grid_tiles = {500, 4, 32, 32};
+const struct weir__grid_kernel weir__grid_lines = {50, 4, 4, 4};
+const struct weir__grid_kernel weir__grid_stretches = {50, 4, 8, 64};
+
+/* What is left for the cores that are done first: a part in REST of the longer side, in so many
+ * blocks to a core, if a core has work for that long. */
+#define REST 10
+#define REST_BLOCKS 3
+#define REST_NS 200000
 
 static double part_ns(const struct weir__grid_kernel *kernel, int64_t m, int64_t n, int64_t k)
 {
@@ -18,7 +27,7 @@ static int64_t step_of(int64_t n, int64_t parts, int64_t unit)
 struct weir__grid weir__grid_make(const struct weir__grid_kernel *kernel, int64_t batch, int64_t m,
                                   int64_t n, int64_t k, unsigned cores)
 {
-    struct weir__grid grid = {batch, m, n, weir__max(batch, 1), m, n, 1};
+    struct weir__grid grid = {batch, m, n, weir__max(batch, 1), m, n, 1, 0, 0};
     double best = (double)batch * part_ns(kernel, m, n, weir__max(k, 1));
     int64_t blocks = best / WEIR__TILE_MIN_NS < cores ? (int64_t)(best / WEIR__TILE_MIN_NS) : cores;
 
@@ -46,9 +55,28 @@ struct weir__grid weir__grid_make(const struct weir__grid_kernel *kernel, int64_
     return grid;
 }
 
-static struct weir__range cut(int64_t n, int64_t step, int64_t index)
+void weir__grid_make_two(const struct weir__grid_kernel *kernel, int64_t m, int64_t n, int64_t k,
+                         unsigned cores, struct weir__grid grids[2])
 {
-    return (struct weir__range){weir__min(n, step * index), weir__min(n, step * (index + 1))};
+    const bool rows = m >= n;
+    const int64_t unit = rows ? kernel->unit_m : kernel->unit_n;
+    const int64_t rest = (rows ? m : n) / REST / unit * unit;
+
+    grids[1] = (struct weir__grid){0};
+    if (cores == 1 || !rest || part_ns(kernel, m, n, k) / cores < REST_NS) {
+        grids[0] = weir__grid_make(kernel, 1, m, n, k, cores);
+        return;
+    }
+    grids[0] = weir__grid_make(kernel, 1, rows ? m - rest : m, rows ? n : n - rest, k, cores);
+    grids[1] = weir__grid_make(kernel, 1, rows ? rest : m, rows ? n : rest, k, REST_BLOCKS * cores);
+    grids[1].m0 = rows ? m - rest : 0;
+    grids[1].n0 = rows ? 0 : n - rest;
+}
+
+static struct weir__range cut(int64_t from, int64_t n, int64_t step, int64_t index)
+{
+    return (struct weir__range){from + weir__min(n, step * index),
+                                from + weir__min(n, step * (index + 1))};
 }
 
 struct weir__part weir__grid_part(const struct weir__grid *grid, unsigned index)
@@ -58,8 +86,8 @@ struct weir__part weir__grid_part(const struct weir__grid *grid, unsigned index)
     const int64_t row = index / parts_n;
 
     return (struct weir__part){
-        .batch = cut(grid->batch, grid->batch_step, row / parts_m),
-        .m = cut(grid->m, grid->m_step, row % parts_m),
-        .n = cut(grid->n, grid->n_step, index % parts_n),
+        .batch = cut(0, grid->batch, grid->batch_step, row / parts_m),
+        .m = cut(grid->m0, grid->m, grid->m_step, row % parts_m),
+        .n = cut(grid->n0, grid->n, grid->n_step, index % parts_n),
     };
 }

@@ -11,7 +11,7 @@
 struct args {
     struct weir__gemm_stack stack; /* first: all that a GPU's kernel reads */
     void (*run)(const struct weir__gemm *g, void *local);
-    struct weir__grid grid;
+    struct weir__grid grids[2];
 };
 
 /* ---- shapes ---- */
@@ -157,7 +157,10 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
 static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
-    const struct weir__part part = weir__grid_part(&args->grid, block->index);
+    const unsigned first = args->grids[0].blocks;
+    const struct weir__part part = block->index < first
+                                       ? weir__grid_part(&args->grids[0], block->index)
+                                       : weir__grid_part(&args->grids[1], block->index - first);
     const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
     const int64_t sum_size = (int64_t)weir_dtype_size(sum_type(args->stack.gemm.dtype));
     struct weir__gemm g = args->stack.gemm;
@@ -241,6 +244,34 @@ static void pick_kernel(struct args *args)
     }
 }
 
+static const struct weir__grid_kernel *kernel_of_grid(const struct weir__call *call,
+                                                      const struct args *args)
+{
+    const struct weir__gemm *g = &args->stack.gemm;
+
+    if (call->model || call->for_gpu) /* virtual time must not depend on what the host can do */
+        return &weir__grid_floats;
+    if (g->dot)
+        return &weir__grid_lines;
+    if (args->run == WEIR__ISA_PICK(weir__gemm_bf16))
+        return &weir__grid_tiles;
+    return g->b_col == 1 && g->m <= WEIR__GEMM_THIN_PAIRS ? &weir__grid_stretches
+                                                          : &weir__grid_host;
+}
+
+static void cut(const struct weir__call *call, struct args *args)
+{
+    const struct weir__gemm *g = &args->stack.gemm;
+    const struct weir__grid_kernel *kernel = kernel_of_grid(call, args);
+
+    args->grids[1] = (struct weir__grid){0};
+    if (args->stack.batch == 1 && (kernel == &weir__grid_lines || kernel == &weir__grid_host))
+        weir__grid_make_two(kernel, g->m, g->n, g->k, call->cores, args->grids);
+    else /* a GPU's source is cut when it is launched */
+        args->grids[0] = weir__grid_make(kernel, args->stack.batch, g->m, g->n, g->k,
+                                         call->for_gpu ? 1 : call->cores);
+}
+
 /* c = a b + bias for operands that are matrices or stacks of them. */
 static weir_status prepare(const struct weir__call *call, const struct weir__view *a,
                            const struct weir__view *b, const struct weir__view *c,
@@ -250,7 +281,6 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
     const int nd = c->ndim - 2;
     struct args *args = (struct args *)work->args;
     struct weir__gemm *g = &args->stack.gemm;
-    const struct weir__grid_kernel *kernel = &weir__grid_floats;
     struct weir__view wide;
 
     for (int i = 0; i < call->nin; i++)
@@ -294,15 +324,10 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
         args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
     pick_kernel(args);
-    /* Virtual time must not depend on what the host can do. */
-    if (!call->model && !g->dot && args->run == WEIR__ISA_PICK(weir__gemm_bf16))
-        kernel = &weir__grid_tiles;
-    /* The source is cut when it is launched. */
-    args->grid = weir__grid_make(kernel, args->stack.batch, g->m, g->n, g->k,
-                                 call->for_gpu ? 1 : call->cores);
+    cut(call, args);
     work->fn = run_block;
     work->code = &weir__gpu_gemm;
-    work->blocks = args->grid.blocks;
+    work->blocks = args->grids[0].blocks + args->grids[1].blocks;
     work->phases = 1;
     work->args_size = sizeof *args;
     return WEIR_OK;

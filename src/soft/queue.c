@@ -119,10 +119,13 @@ struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
     return s;
 }
 
+/* Whether a worker's pause could take longer than the command itself. While workers pause, the host
+ * gets ahead, and adding to a stream that has commands costs it a fifth of adding to an empty one.
+ */
 static bool may_be_long(const struct weir__cmd *cmd)
 {
     return cmd->kind == WEIR__CMD_KERNEL
-               ? (uint64_t)cmd->work_ns * cmd->blocks > WEIR__SHORT_NS || cmd->meets
+               ? (uint64_t)cmd->work_ns * cmd->blocks > WEIR__MOST_PAUSE_NS || cmd->meets
                : cmd->kind != WEIR__CMD_WAIT && cmd->kind != WEIR__CMD_STAMP;
 }
 
@@ -134,8 +137,12 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
     enum weir__core_kind kind;
 
     s->tail_at += cmd->size;
-    if (atomic_fetch_add(&s->pending, count))
+    if (atomic_fetch_add(&s->pending, count)) {
+        /* A worker may pause at the empty stream, and whoever waits waits for another device. */
+        if (weir__unlikely(cmd->meets))
+            weir__soft_hurry(dev);
         return;
+    }
     if (weir__unlikely(cmd->meets)) {
         if (weir__soft_arrive_early(s, weir__soft_next(s)))
             return;

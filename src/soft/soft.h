@@ -160,11 +160,15 @@ struct weir__soft_device {
     struct weir__sched sched;
     struct weir__runq *runqs; /* one for each worker; NULL: all streams go through sched */
     unsigned nrunqs;
-    _Atomic bool hurry; /* something long was queued, or a host asked: workers look soon */
+    /* Something was queued that should not wait for a worker's pause to end, or a host asked. On a
+     * line of its own, since threads that queue write it while idle workers read it. */
+    _Alignas(WEIR__LINE) _Atomic bool hurry;
 };
 
 /* Shorter commands are not worth handing to another thread. */
 #define WEIR__SHORT_NS 1000
+/* The longest pause of a worker between two looks for work. */
+#define WEIR__MOST_PAUSE_NS 16000
 
 static inline void weir__soft_hurry(struct weir__soft_device *dev)
 {

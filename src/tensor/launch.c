@@ -78,6 +78,7 @@ static bool fits_stream_lock(const weir_stream *s, weir_buffer *const *buffers, 
 static weir_status submit(weir_stream *s, const weir_launch *l)
 {
     weir_cores scope = weir__current_get_set()->limit;
+    bool is_limited = scope.cube || scope.vector;
     weir_buffer *few[16], **buffers = few;
     size_t n = l->ntensors + l->nbuffers;
     struct weir__kernel k = {
@@ -89,7 +90,7 @@ static weir_status submit(weir_stream *s, const weir_launch *l)
         .blocks = l->blocks ? l->blocks : 1,
         .phases = l->phases ? l->phases : 1,
         .gang = l->gang,
-        .own_cores = weir__scope_has_cores(l->engine),
+        .own_cores = is_limited && weir__scope_has_cores(l->engine),
         .never_timeout = weir__current_get_set()->never_timeout,
         .work_ns = !l->fn                                  ? 0
                    : l->work_ns && l->work_ns < UINT32_MAX ? (uint32_t)l->work_ns
@@ -99,7 +100,7 @@ static weir_status submit(weir_stream *s, const weir_launch *l)
     weir_status st;
     bool alone;
 
-    if ((st = weir__device_check_limit(s->dev, scope)))
+    if (is_limited && (st = weir__device_check_limit(s->dev, scope)))
         return st;
     if (n > weir__countof(few) && !(buffers = weir__calloc(n, sizeof *buffers)))
         return weir__fail_nomem("launching '%s'", k.name);

@@ -1,7 +1,7 @@
 /* Groups of more ranks than a word has bits. */
 #include "helpers.h"
 
-enum { MANY = 100, MODELLED = TEST_SANITIZED ? 200 : 1024 };
+enum { MANY = 100 };
 
 /* Ranks of one device, each on a stream of its own. A
  * modelled device has not as many cores as they would hold. */
@@ -175,7 +175,7 @@ TEST(many, uneven_rows_of_more_than_a_hundred_ranks_are_gathered)
     enum { RANKS = 120 };
     weir_device *dev, *devices[RANKS];
     weir_stream *streams[RANKS];
-    weir_tensor *x[RANKS], *y[RANKS], *none;
+    weir_tensor *x[RANKS], *y[RANKS];
     int32_t got[3 * RANKS];
     int64_t counts[RANKS];
     weir_group *group;
@@ -196,7 +196,6 @@ TEST(many, uneven_rows_of_more_than_a_hundred_ranks_are_gathered)
         CHECK_OK(weir_tensor_from(streams[r], WEIR_I32, 1, &counts[r],
                                   (int32_t[]){r * 10, r * 10 + 1, r * 10 + 2}, &x[r]));
         CHECK_OK(weir_all_gather_counts(rank, x[r], counts, &y[r]));
-        CHECK_STATUS(weir_all_to_all_counts(rank, x[r], counts, counts, &none), WEIR_ERANGE);
     }
     CHECK_OK(weir_device_sync(dev));
     for (int r = 0; r < RANKS; r++) {
@@ -267,44 +266,4 @@ TEST(many, more_ranks_than_there_may_be_are_refused_with_the_number)
         CHECK_STR(weir_last_error(), "at most 64");
     }
     CHECK_OK(weir_device_close(dev));
-}
-
-/* A device for each rank, on one clock. */
-TEST(many, a_thousand_modelled_ranks_meet_in_virtual_time)
-{
-    static weir_device *devices[MODELLED];
-    weir_group *group;
-    int64_t n = MODELLED;
-    uint64_t took;
-
-    if (is_gpu() || is_modelled())
-        test_skip("it needs devices of its own: the run on cpu has them");
-    for (int r = 0; r < MODELLED; r++)
-        CHECK_OK(weir_device_open("npu:a3,compute=off", &devices[r]));
-    CHECK_OK(weir_group_create(devices, MODELLED, NULL, &group));
-    for (int call = 0; call < 3; call++)
-        for (int r = 0; r < MODELLED; r++) {
-            weir_tensor *x, *out = NULL;
-            weir_rank *rank = weir_group_rank(group, r);
-
-            CHECK_OK(weir_tensor_empty(weir_stream_default(devices[r]), WEIR_F32, 1, &n, &x));
-            if (call == 0)
-                CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &out));
-            else if (call == 1)
-                CHECK_OK(weir_all_to_all(rank, x, &out));
-            else
-                CHECK_OK(weir_barrier(rank));
-            weir_tensor_release(x);
-            weir_tensor_release(out);
-        }
-    CHECK_OK(weir_device_sync(devices[0]));
-    CHECK_OK(weir_device_sync(devices[MODELLED - 1]));
-    took = weir_device_now(devices[0]);
-    CHECK(took > 0);
-    CHECK_EQ(took, weir_device_now(devices[MODELLED - 1]));
-    for (int r = 0; r < MODELLED; r++)
-        CHECK_OK(weir_device_sync(devices[r]));
-    CHECK_OK(weir_group_destroy(group));
-    for (int r = 0; r < MODELLED; r++)
-        CHECK_OK(weir_device_close(devices[r]));
 }

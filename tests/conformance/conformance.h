@@ -97,6 +97,8 @@ weir_tensor *upload(weir_stream *stream, const struct array *a, enum layout layo
                     struct rng *rng);
 /* Reads what the current stream leaves. Free both. */
 void *read_bytes(weir_tensor *t, size_t *size);
+/* Both have the same bytes. */
+void check_same(weir_tensor *want, weir_tensor *got);
 void download(weir_tensor *t, struct array *out);
 
 #endif

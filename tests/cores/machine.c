@@ -30,6 +30,7 @@ struct vthread {
     struct vthread *joins;  /* whose end it sleeps for */
     struct vthread *next;   /* in a CPU's queue */
     unsigned cpu;           /* its own, or its last */
+    bool bound;             /* to that one */
     pthread_t real;
     void *(*run)(void *);
     void *arg;
@@ -71,6 +72,7 @@ static void begin_on(struct vcpu *c, struct vthread *t, uint64_t when)
 static void enqueue(struct vcpu *c, struct vthread *t, uint64_t when)
 {
     t->state = WAITS_FOR_CPU;
+    t->cpu = (unsigned)(c - cpus);
     t->time = when;
     t->next = NULL;
     *c->end = t;
@@ -89,17 +91,21 @@ static struct vthread *dequeue(struct vcpu *c)
     return t;
 }
 
-/* A thread that can go on: its last CPU if that is idle, another that is, else it waits for the
- * CPU of whoever woke it, which is what hurts most. */
+/* A thread that can go on gets its last CPU if that is idle, else another that is. Of those it
+ * looks at as many as are idle, as Linux does: on a busy machine it waits for its last CPU, or for
+ * the one of whoever woke it, though another is idle. */
 static void place(struct vthread *t, uint64_t when)
 {
     struct vcpu *c = &cpus[t->cpu];
+    unsigned idle = 0;
 
-    for (unsigned i = 0; c->current && i < ncpus; i++)
-        if (!cpus[i].current)
-            c = &cpus[i];
+    for (unsigned i = 0; i < ncpus; i++)
+        idle += !cpus[i].current;
+    for (unsigned i = 1; c->current && !t->bound && i <= idle; i++)
+        if (!cpus[(t->cpu + i) % ncpus].current)
+            c = &cpus[(t->cpu + i) % ncpus];
     if (c->current) {
-        enqueue(&cpus[self->cpu], t, when);
+        enqueue(t->bound || idle ? c : &cpus[self->cpu], t, when);
         return;
     }
     when = when > c->idle_since ? when : c->idle_since;
@@ -113,8 +119,6 @@ static void leave_cpu(struct vthread *t)
 
     c->current = NULL;
     c->idle_since = t->time;
-    for (unsigned i = 0; !next && i < ncpus; i++)
-        next = dequeue(&cpus[i]);
     if (next)
         begin_on(c, next, (next->time > t->time ? next->time : t->time) + MACHINE_SWITCH_NS);
 }
@@ -302,6 +306,58 @@ bool weir__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     *thread = t->real;
     place(t, self->time);
     return true;
+}
+
+static struct vthread *thread_of(pthread_t thread)
+{
+    for (unsigned i = 1; i < nthreads; i++)
+        if (pthread_equal(threads[i].real, thread))
+            return &threads[i];
+    return &threads[0]; /* the test itself */
+}
+
+bool weir__thread_cpus(pthread_t thread, cpu_set_t *set)
+{
+    const struct vthread *t = thread_of(thread);
+
+    CPU_ZERO(set);
+    for (unsigned i = 0; i < ncpus; i++)
+        if (!t->bound || i == t->cpu)
+            CPU_SET(i, set);
+    return true;
+}
+
+int weir__thread_cpu(void)
+{
+    return (int)self->cpu;
+}
+
+static void take_out(struct vcpu *c, const struct vthread *t)
+{
+    struct vthread **link = &c->first;
+
+    while (*link != t)
+        link = &(*link)->next;
+    if (!(*link = t->next))
+        c->end = link;
+}
+
+void weir__thread_bind(pthread_t thread, const cpu_set_t *set)
+{
+    struct vthread *t = thread_of(thread);
+    unsigned cpu = 0;
+
+    passed(MACHINE_SYSCALL_NS);
+    t->bound = CPU_COUNT(set) == 1;
+    while (!CPU_ISSET(cpu, set))
+        cpu++;
+    if (!t->bound || t->state == ON_CPU || t->state == ENDED)
+        return;
+    if (t->state == WAITS_FOR_CPU)
+        take_out(&cpus[t->cpu], t);
+    t->cpu = cpu;
+    if (t->state == WAITS_FOR_CPU)
+        place(t, self->time);
 }
 
 int machine_join(pthread_t thread, void **result)

@@ -230,3 +230,100 @@ TEST(cuda_chains, operators_that_form_no_chain_are_launched_apart)
     }
     CHECK_OK(weir_device_close(dev));
 }
+
+static weir_tensor *cache(weir_graph *g, const char *name, int64_t width)
+{
+    weir_tensor *t;
+
+    CHECK_OK(weir_graph_input(g, name, WEIR_BF16, 4, (int64_t[]){2, 4, 16, width}, &t));
+    return t;
+}
+
+/* One row of `width` elements for each of the cache's, at the place that `index` names. */
+static void put_row(weir_tensor *cache, weir_tensor *index, weir_tensor *row, int64_t width)
+{
+    weir_tensor *at, *x, *part;
+
+    CHECK_OK(weir_tensor_slice(row, 3, 0, width, 1, &part));
+    CHECK_OK(weir_tensor_reshape(index, 4, (int64_t[]){1, 1, 1, 1}, &x));
+    CHECK_OK(weir_tensor_expand(x, 4, (int64_t[]){2, 4, 1, width}, &at));
+    CHECK_OK(weir_scatter(cache, 2, at, part));
+    weir_tensor_release(at);
+    weir_tensor_release(x);
+    weir_tensor_release(part);
+}
+
+/* Caches of one layer get a token's keys and values: rows of different lengths, too. */
+TEST(cuda_chains, rows_for_several_caches_at_one_place_are_one_launch)
+{
+    weir_device *dev = open_gpu("cuda:0");
+
+    for (int k = 0; k < 3; k++) {
+        weir_tensor *keys, *values, *index, *row, *counted;
+        weir_graph *g;
+        weir_plan *plan;
+
+        CHECK_OK(weir_graph_create(dev, &g));
+        keys = cache(g, "keys", 72);
+        values = k == 1 ? weir_tensor_retain(keys) : cache(g, "values", 64);
+        CHECK_OK(weir_graph_input(g, "row", WEIR_BF16, 4, (int64_t[]){2, 4, 1, 72}, &row));
+        CHECK_OK(weir_graph_input(g, "index", WEIR_I64, 1, (int64_t[]){1}, &index));
+        CHECK_OK(weir_graph_begin(g));
+        put_row(keys, index, row, 72);
+        CHECK_OK(weir_add_scalar(index, 1, &counted));
+        if (k == 2) { /* the other place is another one */
+            put_row(values, counted, row, 64);
+        } else {
+            weir_tensor_release(counted);
+            put_row(values, index, row, 64);
+            CHECK_OK(weir_add_scalar(index, 1, &counted));
+        }
+        plan = plan_of(g, counted);
+        /* Into one cache they go one after the other. */
+        CHECK_EQ(launches(plan), k == 0 ? 2 : 3);
+        weir_tensor_release(keys);
+        weir_tensor_release(values);
+        weir_tensor_release(index);
+        weir_tensor_release(row);
+        weir_plan_destroy(plan);
+    }
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* What a step of a model counts: each sum goes back to where it came from. */
+TEST(cuda_chains, sums_that_are_written_back_are_one_launch)
+{
+    weir_device *dev = open_gpu("cuda:0");
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *given[3], *in[3], *sum, *out = NULL;
+    float got[COLS];
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < 3; i++) {
+        given[i] = gpu_tensor(s, WEIR_F32, COLS, i + 1); /* 1, 2, 3 */
+        CHECK_OK(weir_graph_input(g, (char[]){(char)('x' + i), 0}, WEIR_F32, 1, (int64_t[]){COLS},
+                                  &in[i]));
+    }
+    CHECK_OK(weir_graph_begin(g));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(weir_add(in[i], in[(i + 1) % 3], &sum));
+        CHECK_OK(weir_copy_into(sum, in[i]));
+        if (i < 2)
+            weir_tensor_release(sum);
+    }
+    plan = plan_of(g, sum);
+    CHECK_EQ(launches(plan), 1);
+    CHECK_OK(weir_plan_run(plan, s, given, 3, &out, 1));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(weir_tensor_read(given[i], got, sizeof got));
+        CHECK_EQ((int)got[COLS - 1], ((int[]){3, 5, 6})[i]); /* the last sum has the first */
+        weir_tensor_release(given[i]);
+        weir_tensor_release(in[i]);
+    }
+    weir_tensor_release(out);
+    CHECK_OK(weir_device_sync(dev));
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}

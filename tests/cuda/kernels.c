@@ -81,11 +81,11 @@ TEST(cuda_kernels, attention_takes_tensor_cores_where_types_and_rows_allow)
     static const struct attention cases[] = {
         {WEIR_F16, 2, 200, 300, 128, 0, ATTENTION_TILES, 1},
         {WEIR_BF16, 1, 65, 10, 8, 0, ATTENTION_TILES, 1},
-        {WEIR_F16, 8, 1, 4096, 128, 0, ATTENTION_FEW, 2}, /* in parts, and those together */
+        {WEIR_F16, 8, 1, 4096, 128, 0, ATTENTION_FEW, 1}, /* in parts, and those together */
         {WEIR_F16, 8, 1, 300, 128, 0, ATTENTION_FEW, 1},
         {WEIR_F32, 2, 200, 300, 128, 0, ATTENTION, 1},
         {WEIR_F16, 2, 200, 300, 192, 0, ATTENTION_TILES, 1},
-        {WEIR_F16, 8, 1, 4096, 256, 0, ATTENTION_FEW, 2},
+        {WEIR_F16, 8, 1, 4096, 256, 0, ATTENTION_FEW, 1},
         {WEIR_F16, 2, 200, 300, 264, 0, ATTENTION, 1},  /* longer than they hold */
         {WEIR_F16, 2, 200, 300, 100, 0, ATTENTION, 1},  /* not in whole 16 bytes */
         {WEIR_F16, 2, 200, 300, 128, -1, ATTENTION, 1}, /* maxima would be minima */

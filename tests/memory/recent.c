@@ -1,5 +1,6 @@
 /* Small blocks that their stream takes again as they are (memory/pool.h, recent). */
 #include "helpers.h"
+#include "soft/soft.h"
 
 enum { SMALL = 4096, BLOCKS = 300 };
 
@@ -89,5 +90,50 @@ TEST(recent, a_block_that_another_stream_reads_is_not_taken_again)
     CHECK(weir_buffer_data(b) != bytes);
     open_gate(&gate);
     weir_buffer_free(b);
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(recent, a_block_whose_reader_is_over_is_taken_again_last_freed_first)
+{
+    weir_device *dev = open_device("cpu:cores=2");
+    weir_stream *s = new_stream(dev, 0), *reader = new_stream(dev, 0);
+    weir_buffer *a = alloc_on(s, SMALL), *b = alloc_on(s, SMALL), *between = alloc_on(s, 512);
+    const void *first = weir_buffer_data(a), *second = weir_buffer_data(b);
+
+    use_on(reader, a, NULL);
+    use_on(reader, b, NULL);
+    CHECK_OK(weir_stream_sync(reader));
+    weir_buffer_free(a);
+    weir_buffer_free(b);
+    a = alloc_on(s, SMALL);
+    b = alloc_on(s, SMALL);
+    CHECK_PTR_EQ(weir_buffer_data(a), second);
+    CHECK_PTR_EQ(weir_buffer_data(b), first);
+    weir_buffer_free(a);
+    weir_buffer_free(b);
+    weir_buffer_free(between);
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* The only worker is at the gate, so nobody takes the flag back. */
+TEST(recent, workers_are_asked_to_look_when_several_freed_blocks_wait)
+{
+    weir_device *dev = open_device("cpu:cores=1");
+    struct weir__soft_device *soft = (struct weir__soft_device *)dev;
+    weir_stream *s = new_stream(dev, 0), *reader = new_stream(dev, 0);
+    weir_buffer *all[8];
+    struct gate gate = {0};
+
+    for (int i = 0; i < 8; i++)
+        use_on(reader, all[i] = alloc_on(s, SMALL), &gate);
+    while (!atomic_load(&gate.arrived))
+        pause_us(50);
+    atomic_store(&soft->hurry, false);
+    for (int i = 0; i < 8; i++) {
+        CHECK(!atomic_load(&soft->hurry));
+        weir_buffer_free(all[i]);
+    }
+    CHECK(atomic_load(&soft->hurry));
+    open_gate(&gate);
     CHECK_OK(weir_device_close(dev));
 }

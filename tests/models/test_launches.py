@@ -15,11 +15,13 @@ FAKE = ROOT / "build/release/tests/libfake_cuda.so"
 # Two layers of bench/python/gpu_models.py's models at small sizes. Of DeepSeek-V3's the first is dense.
 MOST = {
     "llama prefill": 35,
-    "llama decode": 47,
+    "llama decode": 39,
     "qwen2-moe prefill": 57,
-    "qwen2-moe decode": 69,
+    "qwen2-moe decode": 61,
     "deepseek-v3 prefill": 55,
-    "deepseek-v3 decode": 68,
+    "deepseek-v3 decode": 60,
+    "gpt2 prefill": 22,
+    "gpt2 decode": 26,
 }
 
 

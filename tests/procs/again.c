@@ -4,12 +4,6 @@
 
 #include "kids.h"
 
-static uint64_t draw(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33;
-}
-
 static weir_tensor *room(weir_stream *s, weir_dtype type, int64_t n)
 {
     weir_tensor *t;
@@ -34,8 +28,25 @@ static void expect(weir_tensor *t, int64_t n, int32_t value)
 /* More pairs of tensors than a group keeps calls of, of 4 bytes to more than a record carries. */
 enum { PAIRS = 12, STEPS = 6000 / TEST_SLOWDOWN };
 
-/* All ranks make the same calls; on which stream, whether that is idle, how the input was written
- * and whether a trace is recorded is each one's own matter. */
+/* A tensor of n numbers that is new: of the pool, or memory of the host. */
+static weir_tensor *new_input(weir_stream *s, int64_t n, int32_t value, bool wraps)
+{
+    int32_t *data = malloc((size_t)n * sizeof *data);
+    weir_tensor *t;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = value;
+    if (wraps) {
+        CHECK_OK(weir_tensor_wrap(s, WEIR_I32, 1, &n, NULL, data, free, data, &t));
+    } else {
+        CHECK_OK(weir_tensor_from(s, WEIR_I32, 1, &n, data, &t));
+        free(data);
+    }
+    return t;
+}
+
+/* All ranks make the same calls; on which stream, whether that is idle, how the input was written,
+ * whether it and the result are new and whether a trace is recorded is each one's own matter. */
 SCENARIO(again)
 {
     static const int64_t sizes[] = {1, 3, 8, 9, 64, 255, 256, 300};
@@ -44,7 +55,7 @@ SCENARIO(again)
     weir_rank *self = weir_group_self(g);
     int me = weir_rank_index(self), ranks = weir_group_size(g);
     uint64_t shared = 7, own = 100 + (uint64_t)me;
-    weir_tensor *x[PAIRS], *y[PAIRS];
+    weir_tensor *x[PAIRS], *y[PAIRS], *in, *out;
     weir_stream *streams[2] = {weir_stream_default(dev)}, *s = streams[0];
 
     CHECK_OK(weir_stream_create(dev, NULL, &streams[1]));
@@ -72,12 +83,25 @@ SCENARIO(again)
             CHECK_OK(weir_stream_sync(s));
         if (draw(&own) % 500 == 0)
             CHECK_OK(weir_trace_start(NULL));
-        if (kind == 0)
-            CHECK_OK(weir_all_reduce_into(self, x[i], WEIR_REDUCE_MAX, in_place ? x[i] : y[i]));
-        else if (kind == 1)
-            CHECK_OK(weir_broadcast_into(self, x[i], step % ranks, in_place ? x[i] : y[i]));
-        else
-            CHECK_OK(weir_all_reduce_into(self, x[i], WEIR_REDUCE_SUM, in_place ? x[i] : y[i]));
+        in = weir_tensor_retain(x[i]);
+        if (draw(&own) % 3 == 0) {
+            weir_tensor_release(in);
+            in = new_input(s, sizes[i % 8], base + 10 * me, draw(&own) % 2);
+        }
+        out = in_place ? weir_tensor_retain(in) : weir_tensor_retain(y[i]);
+        if (draw(&own) % 3 == 0) {
+            weir_tensor_release(out);
+            CHECK_OK(kind == 0   ? weir_all_reduce(self, in, WEIR_REDUCE_MAX, &out)
+                     : kind == 1 ? weir_broadcast(self, in, step % ranks, &out)
+                                 : weir_all_reduce(self, in, WEIR_REDUCE_SUM, &out));
+        } else if (kind == 0) {
+            CHECK_OK(weir_all_reduce_into(self, in, WEIR_REDUCE_MAX, out));
+        } else if (kind == 1) {
+            CHECK_OK(weir_broadcast_into(self, in, step % ranks, out));
+        } else {
+            CHECK_OK(weir_all_reduce_into(self, in, WEIR_REDUCE_SUM, out));
+        }
+        weir_tensor_release(in);
         if (weir_trace_running()) {
             weir_trace *trace;
 
@@ -85,9 +109,10 @@ SCENARIO(again)
             weir_trace_free(trace);
         }
         if (draw(&own) % 4)
-            expect(in_place ? x[i] : y[i], sizes[i % 8], want);
+            expect(out, sizes[i % 8], want);
         else if (draw(&own) % 2)
             CHECK_OK(weir_device_sync(dev));
+        weir_tensor_release(out);
     }
     for (int i = 0; i < PAIRS; i++) {
         weir_tensor_release(x[i]);
@@ -101,12 +126,8 @@ SCENARIO(again)
 
 TEST(procs, short_calls_give_the_right_values_whichever_way_a_rank_comes)
 {
-    struct kids k;
-
-    for (int ranks = 2; ranks <= 4; ranks++) {
-        kids_start(&k, ranks, "again", NULL);
-        kids_end_well(&k);
-    }
+    for (int ranks = 2; ranks <= 4; ranks++)
+        kids_run(ranks, "again", NULL);
 }
 
 /* Host threads of a rank have a group and a stream each, on one device. */
@@ -157,10 +178,7 @@ SCENARIO(again_threads)
 
 TEST(procs, host_threads_make_short_calls_on_groups_of_their_own)
 {
-    struct kids k;
-
-    kids_start(&k, 2, "again_threads", NULL);
-    kids_end_well(&k);
+    kids_run(2, "again_threads", NULL);
 }
 
 /* ---- errors ---- */
@@ -223,10 +241,7 @@ SCENARIO(again_differs)
 
 TEST(procs, a_call_that_differs_from_many_before_it_is_told)
 {
-    struct kids k;
-
-    kids_start(&k, 3, "again_differs", NULL);
-    kids_end_well(&k);
+    kids_run(3, "again_differs", NULL);
 }
 
 static const char *const into[] = {"KID_INTO=1", NULL};

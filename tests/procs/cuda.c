@@ -275,10 +275,7 @@ TEST(procs_cuda, experts_of_processes_on_gpus_get_and_return_rows)
 }
 TEST(procs, experts_of_processes_get_and_return_rows)
 {
-    struct kids k;
-
-    kids_start(&k, 2, "moe", NULL);
-    kids_end_well(&k);
+    kids_run(2, "moe", NULL);
 }
 
 static void expect_error(const char *scenario, int n, const char *part)

@@ -131,6 +131,14 @@ void kids_end_well(struct kids *k)
     CHECK(access(k->store + 5, F_OK)); /* the store's file is gone */
 }
 
+void kids_run(int n, const char *scenario, const char *const *extra)
+{
+    struct kids k;
+
+    kids_start(&k, n, scenario, extra);
+    kids_end_well(&k);
+}
+
 /* ---- in a rank ---- */
 
 weir_group *join(weir_device **dev, const weir_join_options *options)
@@ -161,4 +169,64 @@ void leave(weir_group *g, weir_device *dev)
     weir_device_sync(dev);
     CHECK_OK(weir_group_destroy(g));
     CHECK_OK(weir_device_close(dev));
+}
+
+weir_plan *plan_of_sums(weir_rank *rank, weir_device *dev, int64_t n, int times)
+{
+    weir_tensor *x, *y;
+    weir_graph *graph;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &graph));
+    CHECK_OK(weir_graph_input(graph, "x", WEIR_F32, 1, &n, &x));
+    CHECK_OK(weir_graph_begin(graph));
+    for (int i = 0; i < times; i++, x = y) {
+        CHECK_OK(weir_all_reduce(rank, x, WEIR_REDUCE_SUM, &y));
+        weir_tensor_release(x);
+    }
+    CHECK_OK(weir_graph_end(graph));
+    CHECK_OK(weir_graph_output(graph, "y", x));
+    CHECK_OK(weir_graph_compile(graph, NULL, &plan));
+    weir_tensor_release(x);
+    weir_graph_destroy(graph);
+    return plan;
+}
+
+weir_tensor *zeros(weir_device *dev, int64_t n)
+{
+    weir_tensor *t;
+    float *data = calloc((size_t)n + 1, sizeof *data);
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 1, &n, data, &t));
+    free(data);
+    return t;
+}
+
+weir_tensor *numbers(weir_device *dev, int64_t n, int64_t value)
+{
+    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
+    weir_tensor *t;
+
+    for (int64_t i = 0; i < n; i++)
+        data[i] = value + i;
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, data, &t));
+    free(data);
+    return t;
+}
+
+void expect_numbers(weir_tensor *t, int64_t n, int64_t first, int64_t step)
+{
+    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
+
+    CHECK_EQ(weir_tensor_numel(t), n);
+    CHECK_OK(weir_tensor_read(t, data, (size_t)n * sizeof *data));
+    for (int64_t i = 0; i < n; i++)
+        CHECK_EQ(data[i], first + i * step);
+    free(data);
+}
+
+uint64_t draw(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 33;
 }

@@ -24,9 +24,9 @@ struct kids {
 
 /* Starts n ranks of the scenario; `extra` is NULL-terminated, "NAME=value", or NULL. */
 void kids_start(struct kids *k, int n, const char *scenario, const char *const *extra);
-/* SIGKILL, SIGSTOP or SIGTERM to a rank of scenario `calls` in the middle of its calls: every other
- * one names it, and ends. `extra` as above. */
-enum how { KILL, STOP, TERMINATE };
+/* SIGKILL, SIGSTOP or SIGTERM to a rank of scenario `calls` in the middle of its calls, or its
+ * connection to the others is cut: every other one names it, and ends. `extra` as above. */
+enum how { KILL, STOP, TERMINATE, CUT, HOWS };
 void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us);
 /* As WEIR_SOAK says, or so often: random ranks, signals and points. */
 void lose_at_random(int runs, const char *const *extra);
@@ -36,6 +36,8 @@ void kids_await(struct kids *k, int i, const char *part);
 void kids_end(struct kids *k, int i);
 /* Waits for all, and checks that each said nothing wrong. */
 void kids_end_well(struct kids *k);
+/* Starts them, and that. */
+void kids_run(int n, const char *scenario, const char *const *extra);
 
 /* ---- in a rank ---- */
 
@@ -59,5 +61,16 @@ weir_group *join(weir_device **dev, const weir_join_options *options);
 void say(const char *format, ...) WEIR_PRINTF(1, 2);
 /* "N: what the last error was" and the end of the process. */
 void leave(weir_group *group, weir_device *dev);
+/* All-reduces of n floats until there is an error, and says it; "ready" after some. */
+void call_until_error(weir_group *group, weir_device *dev, int64_t n);
+/* A plan that sums n floats over the ranks, and the sums, so many times. */
+weir_plan *plan_of_sums(weir_rank *rank, weir_device *dev, int64_t n, int times);
+
+weir_tensor *zeros(weir_device *dev, int64_t n); /* floats */
+/* value, value + 1, ... as i64; and that a tensor has first, first + step, ... */
+weir_tensor *numbers(weir_device *dev, int64_t n, int64_t value);
+void expect_numbers(weir_tensor *t, int64_t n, int64_t first, int64_t step);
+/* The next of a row of random numbers. */
+uint64_t draw(uint64_t *state);
 
 #endif

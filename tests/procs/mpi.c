@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -191,33 +192,74 @@ static const struct family stays = {
     .library = "libmpi.so.40",
     .options = {"--allow-run-as-root", "--oversubscribe", "--with-ft", "ulfm"}};
 
-/* Runs the scenario, in which a rank dies; all others say so, as `name`, and none crashes. */
-static void lose_by_mpi(int ranks, const char *name, const char *scenario)
-{
-    char text[8000], log[60];
+struct loss {
+    const char *name; /* what the others say of it */
+    int ranks;
+    char log[60], victim[70]; /* files */
+};
 
-    snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
-    setenv("KID_LOG", log, 1);
-    launch(&stays, ranks, scenario, text, sizeof text);
-    test_note("%s, of %d ranks: %.1200s", name, ranks, text);
-    CHECK_EQ(count_lines(log, name, ranks - 1), ranks - 1);
-    CHECK(!strstr(text, "Segmentation fault"));
-    unlink(log);
+/* The launcher waits for one that is stopped or cut off: it is killed when the others have said
+ * what they say. */
+static void *end_victim(void *user)
+{
+    const struct loss *l = user;
+    FILE *file;
+    int pid = 0;
+
+    count_lines(l->log, l->name, l->ranks - 1);
+    file = fopen(l->victim, "r");
+    if (file && fscanf(file, "%d", &pid) == 1 && pid > 0)
+        kill(pid, SIGKILL);
+    if (file)
+        fclose(file);
+    return NULL;
 }
 
-/* WEIR_SOAK=200 for as many. */
+/* Runs the scenario, in which a rank is lost; all others say so, as `name`, and none crashes. */
+static void lose_by_mpi(int ranks, const char *name, const char *scenario)
+{
+    struct loss l = {.name = name, .ranks = ranks};
+    char text[8000];
+    pthread_t thread;
+
+    need(&stays); /* before there is a thread */
+    snprintf(l.log, sizeof l.log, "/tmp/weir-test-mpi-%d", (int)getpid());
+    snprintf(l.victim, sizeof l.victim, "%s.pid", l.log);
+    setenv("KID_LOG", l.log, 1);
+    CHECK(!pthread_create(&thread, NULL, end_victim, &l));
+    launch(&stays, ranks, scenario, text, sizeof text);
+    pthread_join(thread, NULL);
+    test_note("%s, of %d ranks: %.1200s", name, ranks, text);
+    CHECK_EQ(count_lines(l.log, name, ranks - 1), ranks - 1);
+    CHECK(!strstr(text, "Segmentation fault"));
+    unlink(l.log);
+    unlink(l.victim);
+}
+
+/* WEIR_SOAK=200 for as many. Every other one has large messages. */
 TEST_TIMEOUT(procs_mpi, ranks_lost_at_random_points_by_open_mpi_5_are_named, 1200)
 {
+    static const struct {
+        int signal;
+        const char *said;
+    } ways[] = {{SIGKILL, "died"},
+                {SIGTERM, "died"},
+                {SIGSTOP, "is stopped"},
+                {0, "is gone: its connection was cut"}};
     int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 1;
     unsigned seed = 7;
 
     for (int i = 0; i < runs; i++) {
-        int ranks = 2 + rand_r(&seed) % 3, victim = rand_r(&seed) % ranks;
-        char lose[40], name[40];
+        int ranks = 2 + rand_r(&seed) % 3, victim = rand_r(&seed) % ranks, way = i % 4;
+        char lose[40], name[60];
 
-        snprintf(lose, sizeof lose, "%d %d %d", victim, SIGKILL, rand_r(&seed) % 20000);
+        snprintf(lose, sizeof lose, "%d %d %d", victim, ways[way].signal, rand_r(&seed) % 20000);
         setenv("KID_LOSE", lose, 1);
-        snprintf(name, sizeof name, "rank %d died", victim);
+        if (i / 4 % 2)
+            setenv("KID_LARGE", "1", 1);
+        else
+            unsetenv("KID_LARGE");
+        snprintf(name, sizeof name, "rank %d %s", victim, ways[way].said);
         lose_by_mpi(ranks, name, "calls");
     }
 }
@@ -310,6 +352,17 @@ TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_mpich)
     run_well(&mpich, 3, "batch");
     run_well(&mpich, 2, "graph");
 }
+TEST(procs_mpi, large_reductions_in_rounds_by_open_mpi_give_the_bits_of_one_rank)
+{
+    run_well(&open_mpi, 5, "rounds");
+    run_well(&open_mpi, 4, "rounds_beside");
+}
+TEST(procs_mpi, large_reductions_in_rounds_by_mpich_give_the_bits_of_one_rank)
+{
+    run_well(&mpich, 4, "rounds");
+    run_well(&mpich, 4, "rounds_beside");
+}
+
 TEST(procs_mpi, ranks_that_disagree_by_open_mpi_get_an_error_with_both_sides)
 {
     disagree(&open_mpi);
@@ -359,18 +412,29 @@ TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_mpich_give_the_bits_of_one_process, 
     run_well(&mpich_far, 4, "random");
 }
 
-/* Open MPI goes on to wait for what it has lost: ranks write to a file. */
-TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_side, 120)
+/* Open MPI goes on to wait for what it has lost: ranks write to a file. `say` of them say it. */
+static void lose_far(int ranks, const char *variable, const char *value, int say, const char *what)
 {
     char text[8000], log[60];
 
     snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
     setenv("KID_LOG", log, 1);
-    setenv("TWO_HOSTS_CUT", "1", 1);
-    launch(&open_mpi_far, 2, "calls", text, sizeof text);
+    setenv(variable, value, 1);
+    launch(&open_mpi_far, ranks, "calls", text, sizeof text);
     test_note("%.600s", text);
-    CHECK_EQ(count_lines(log, "is out of reach: its host does not answer", 2), 2);
+    CHECK_EQ(count_lines(log, what, say), say);
     unlink(log);
+}
+
+TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_side, 120)
+{
+    lose_far(2, "TWO_HOSTS_CUT", "1", 2, "is out of reach: its host does not answer");
+}
+
+/* Not that it was silent for long: a neighbour on its host has seen it. */
+TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour, 120)
+{
+    lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
 }
 
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)

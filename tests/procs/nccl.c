@@ -18,10 +18,7 @@ static const char *const fake[] = {"WEIR_ENGINE=nccl",
 
 static void run_well(int n, const char *scenario)
 {
-    struct kids k;
-
-    kids_start(&k, n, scenario, fake);
-    kids_end_well(&k);
+    kids_run(n, scenario, fake);
 }
 
 static void *find_in(const char *library, const char *symbol)
@@ -41,29 +38,6 @@ static int issued(void)
 
     memcpy(&count, &found, sizeof count);
     return count();
-}
-
-static weir_tensor *filled(weir_device *dev, int64_t n, int64_t value)
-{
-    int64_t *data = malloc((size_t)n * sizeof *data);
-    weir_tensor *t;
-
-    for (int64_t i = 0; i < n; i++)
-        data[i] = value + i;
-    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, data, &t));
-    free(data);
-    return t;
-}
-
-static void expect(weir_tensor *t, int64_t n, int64_t first, int64_t step)
-{
-    int64_t *data = malloc((size_t)n * sizeof *data);
-
-    CHECK_EQ(weir_tensor_numel(t), n);
-    CHECK_OK(weir_tensor_read(t, data, (size_t)n * sizeof *data));
-    for (int64_t i = 0; i < n; i++)
-        CHECK_EQ(data[i], first + i * step);
-    free(data);
 }
 
 enum { N = 600, RUNS = 12 };
@@ -117,7 +91,7 @@ SCENARIO(nccl_plan)
 
     CHECK_OK(weir_stream_create(dev, NULL, &other));
     for (int i = 0; i < RUNS; i++)
-        in[i] = filled(dev, N, me + i);
+        in[i] = numbers(dev, N, me + i);
     CHECK_OK(weir_device_sync(dev));
     before = issued();
     for (int i = 0; i < RUNS; i++) {
@@ -130,9 +104,9 @@ SCENARIO(nccl_plan)
     }
     for (int i = 0; i < RUNS; i++) {
         test_note("run %d of rank %d", i, me);
-        expect(out[i][0], N, 2 * sum_of(ranks, i) + me + i, 2 * ranks + 1);
-        expect(out[i][1], N, ranks - 1 + i, 1);
-        expect(beside[i], N, ranks - 1 + i, 1);
+        expect_numbers(out[i][0], N, 2 * sum_of(ranks, i) + me + i, 2 * ranks + 1);
+        expect_numbers(out[i][1], N, ranks - 1 + i, 1);
+        expect_numbers(beside[i], N, ranks - 1 + i, 1);
         weir_tensor_release(out[i][0]);
         weir_tensor_release(out[i][1]);
         weir_tensor_release(beside[i]);
@@ -143,7 +117,7 @@ SCENARIO(nccl_plan)
         weir_tensor *again[2] = {NULL, NULL};
 
         CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in[0], 1, again, 2));
-        expect(again[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+        expect_numbers(again[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
         if (i == 3)
             before = issued();
         weir_tensor_release(again[0]);
@@ -227,7 +201,7 @@ SCENARIO(nccl_traced)
     int me = weir_rank_index(rank), ranks = weir_group_size(group);
     bool traces = me < ranks - 1 || ranks == 1;
     weir_plan *plan = make_plan(dev, rank);
-    weir_tensor *in = filled(dev, N, me), *out[2] = {filled(dev, N, 0), filled(dev, N, 0)};
+    weir_tensor *in = numbers(dev, N, me), *out[2] = {numbers(dev, N, 0), numbers(dev, N, 0)};
     weir_trace *trace = NULL;
     struct path plain, traced;
 
@@ -245,8 +219,8 @@ SCENARIO(nccl_traced)
         CHECK_EQ(traced.kernels, traces && !i ? 2 : 0); /* captured once, */
         CHECK_EQ(traced.calls, traces && !i ? 2 : 0);   /* as are NCCL's */
         CHECK_STR_EQ(traced.nodes, plain.nodes);
-        expect(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
-        expect(out[1], N, ranks - 1, 1);
+        expect_numbers(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+        expect_numbers(out[1], N, ranks - 1, 1);
     }
     if (traces) {
         weir_trace_data d;
@@ -285,7 +259,7 @@ SCENARIO(nccl_trace_begins)
     int me = weir_rank_index(rank), ranks = weir_group_size(group), before, graphs = 0;
     const struct fake_control *gpu = find_in("WEIR_LIBCUDA", FAKE_CONTROL);
     weir_plan *plan = make_plan(dev, rank);
-    weir_tensor *in = filled(dev, N, me), *out[2] = {filled(dev, N, 0), filled(dev, N, 0)};
+    weir_tensor *in = numbers(dev, N, me), *out[2] = {numbers(dev, N, 0), numbers(dev, N, 0)};
     weir_trace *trace;
     weir_trace_data d;
     const char *called;
@@ -310,7 +284,7 @@ SCENARIO(nccl_trace_begins)
             graphs += !strcmp(called, "cuGraphLaunch");
         CHECK_EQ(graphs, 3 * RUNS_OF_EACH * (round + 1));
         CHECK_EQ(issued() - before, round ? 0 : 2);
-        expect(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
+        expect_numbers(out[0], N, 2 * sum_of(ranks, 0) + me, 2 * ranks + 1);
     }
     CHECK_OK(weir_trace_stop(&trace));
     weir_trace_get(trace, &d, sizeof d);
@@ -340,7 +314,7 @@ SCENARIO(nccl_mixed)
     weir_group *group = join(&dev, NULL);
     weir_rank *rank = weir_group_self(group);
     int me = weir_rank_index(rank), ranks = weir_group_size(group);
-    weir_tensor *at[CALLS + 1], *x = filled(dev, N, me), *y = NULL;
+    weir_tensor *at[CALLS + 1], *x = numbers(dev, N, me), *y = NULL;
     int64_t times = 1;
     weir_graph *g;
     weir_plan *plan;
@@ -370,7 +344,7 @@ SCENARIO(nccl_mixed)
             y = NULL;
             CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &x, 1, &y, 1));
         }
-        expect(y, N, sum_of(ranks, 0) * times, ranks);
+        expect_numbers(y, N, sum_of(ranks, 0) * times, ranks);
         weir_tensor_release(y);
     }
     weir_tensor_release(x);
@@ -399,7 +373,7 @@ SCENARIO(nccl_messages)
     for (int i = 0; i < STREAMS; i++)
         CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
     for (int i = 0; i < MESSAGES; i++)
-        at[i] = filled(dev, N, me ? 0 : 1000 * i);
+        at[i] = numbers(dev, N, me ? 0 : 1000 * i);
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < MESSAGES; i++) {
         CHECK_OK(weir_stream_set_current(streams[(me ? i : i * i) % STREAMS]));
@@ -408,7 +382,7 @@ SCENARIO(nccl_messages)
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < MESSAGES; i++) {
-        expect(at[i], N, 1000 * i, 1);
+        expect_numbers(at[i], N, 1000 * i, 1);
         weir_tensor_release(at[i]);
     }
     for (int i = 0; i < STREAMS; i++)
@@ -428,7 +402,7 @@ SCENARIO(nccl_differs)
     weir_group *group = join(&dev, NULL);
     weir_rank *rank = weir_group_self(group);
     int64_t n = weir_rank_index(rank) == 1 ? N + 1 : N;
-    weir_tensor *x, *half, *sum, *in = filled(dev, n, 1), *out = NULL;
+    weir_tensor *x, *half, *sum, *in = numbers(dev, n, 1), *out = NULL;
     weir_graph *g;
     weir_plan *plan;
     weir_trace *trace;

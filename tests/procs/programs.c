@@ -3,29 +3,6 @@
 
 #include "kids.h"
 
-static weir_tensor *filled(weir_device *dev, int64_t n, int64_t value)
-{
-    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
-    weir_tensor *t;
-
-    for (int64_t i = 0; i < n; i++)
-        data[i] = value + i;
-    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, &n, data, &t));
-    free(data);
-    return t;
-}
-
-static void expect(weir_tensor *t, int64_t n, int64_t first, int64_t step)
-{
-    int64_t *data = malloc((size_t)(n + 1) * sizeof *data);
-
-    CHECK_EQ(weir_tensor_numel(t), n);
-    CHECK_OK(weir_tensor_read(t, data, (size_t)n * sizeof *data));
-    for (int64_t i = 0; i < n; i++)
-        CHECK_EQ(data[i], first + i * step);
-    free(data);
-}
-
 /* ---- graphs ---- */
 
 SCENARIO(graph)
@@ -55,11 +32,11 @@ SCENARIO(graph)
     weir_tensor_release(sum);
     weir_tensor_release(y);
     for (int i = 0; i < RUNS; i++) {
-        weir_tensor *in = filled(dev, N, me + i), *out = NULL;
+        weir_tensor *in = numbers(dev, N, me + i), *out = NULL;
         int64_t sum_of = (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * i;
 
         CHECK_OK(weir_plan_run(plan, weir_stream_default(dev), &in, 1, &out, 1));
-        expect(out, N, 2 * sum_of + me + i, 2 * ranks + 1);
+        expect_numbers(out, N, 2 * sum_of + me + i, 2 * ranks + 1);
         weir_tensor_release(in);
         weir_tensor_release(out);
     }
@@ -70,10 +47,7 @@ SCENARIO(graph)
 
 TEST(procs, captured_collectives_between_processes_replay)
 {
-    struct kids k;
-
-    kids_start(&k, 2, "graph", NULL);
-    kids_end_well(&k);
+    kids_run(2, "graph", NULL);
 }
 
 /* ---- traces ---- */
@@ -83,7 +57,7 @@ SCENARIO(traces)
     weir_device *dev;
     weir_group *group = join(&dev, NULL);
     weir_rank *self = weir_group_self(group);
-    weir_tensor *x = filled(dev, 100, 0), *y;
+    weir_tensor *x = numbers(dev, 100, 0), *y;
     weir_trace *trace;
     char path[80];
 
@@ -146,12 +120,6 @@ TEST(procs, traces_of_ranks_are_merged_on_one_clock)
 enum { GROUPS = 4, STREAMS = 3, STEPS = 150 };
 
 /* The same numbers on every rank. */
-static uint64_t draw(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return *state >> 33;
-}
-
 /* All ranks make the same calls in the same order, each on streams of its own choice. */
 SCENARIO(random)
 {
@@ -186,7 +154,7 @@ SCENARIO(random)
             continue;
         rank = weir_group_self(groups[g]);
         CHECK_EQ(weir_rank_index(rank), place[g]);
-        x = filled(dev, n, i * 10 + me);
+        x = numbers(dev, n, i * 10 + me);
         CHECK_OK(weir_stream_set_current(streams[draw(&own) % STREAMS]));
         for (int m = 0; m < sizes[g]; m++)
             sum += i * 10 + members[g][m];
@@ -213,7 +181,7 @@ SCENARIO(random)
     for (int i = 0; i < STEPS; i++)
         if (out[i]) {
             test_note("rank %d, step %d", me, i);
-            expect(out[i], count[i], want[i], step[i]);
+            expect_numbers(out[i], count[i], want[i], step[i]);
             weir_tensor_release(out[i]);
         }
     for (int g = 0; g < GROUPS; g++)
@@ -225,10 +193,7 @@ SCENARIO(random)
 
 TEST(procs, random_programs_of_sub_groups_on_several_streams_give_the_right_values)
 {
-    struct kids k;
-
-    kids_start(&k, 4, "random", NULL);
-    kids_end_well(&k);
+    kids_run(4, "random", NULL);
 }
 
 /* ---- more calls under way than there are places to meet ---- */
@@ -258,7 +223,7 @@ SCENARIO(places)
     for (int i = 0; i < CALLS; i++)
         CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
     for (int round = 0; round < ROUNDS; round++) {
-        weir_tensor *x = filled(dev, N, me + round), *out[CALLS];
+        weir_tensor *x = numbers(dev, N, me + round), *out[CALLS];
         _Atomic int go = 0;
         int64_t first = (int64_t)ranks * (ranks - 1) / 2 + (int64_t)ranks * round;
 
@@ -275,7 +240,7 @@ SCENARIO(places)
         CHECK_OK(weir_device_sync(dev));
         CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
         for (int i = 0; i < CALLS; i++) {
-            expect(out[i], N, first, ranks);
+            expect_numbers(out[i], N, first, ranks);
             weir_tensor_release(out[i]);
         }
         weir_tensor_release(x);
@@ -287,10 +252,7 @@ SCENARIO(places)
 
 TEST_TIMEOUT(procs, a_call_that_waits_for_an_earlier_one_to_leave_goes_on_when_it_has, 20)
 {
-    struct kids k;
-
-    kids_start(&k, 2, "places", NULL);
-    kids_end_well(&k);
+    kids_run(2, "places", NULL);
 }
 
 /* ---- one rank to another ---- */
@@ -304,7 +266,7 @@ SCENARIO(pairs)
     int me = weir_rank_index(rank), ranks = weir_group_size(group);
 
     for (int i = 0; i < ROUNDS; i++) { /* a ring: even ranks send first */
-        weir_tensor *x = filled(dev, N, me + i), *y = filled(dev, N, 0);
+        weir_tensor *x = numbers(dev, N, me + i), *y = numbers(dev, N, 0);
         int next = (me + 1) % ranks, before = (me + ranks - 1) % ranks;
 
         if (me % 2)
@@ -312,7 +274,7 @@ SCENARIO(pairs)
         CHECK_OK(weir_send(rank, x, next));
         if (me % 2 == 0)
             CHECK_OK(weir_recv(rank, y, before));
-        expect(y, N, before + i, 1);
+        expect_numbers(y, N, before + i, 1);
         weir_tensor_release(x);
         weir_tensor_release(y);
     }
@@ -321,10 +283,7 @@ SCENARIO(pairs)
 
 TEST(procs, sends_and_receives_between_processes_meet)
 {
-    struct kids k;
-
-    kids_start(&k, 4, "pairs", NULL);
-    kids_end_well(&k);
+    kids_run(4, "pairs", NULL);
 }
 
 /* Everybody sends to everybody and receives from everybody, in an order that would not do one after
@@ -343,14 +302,14 @@ SCENARIO(batch)
 
         for (int i = 0; i < ranks; i++)
             if (i != me)
-                messages[n++] = (weir_message){filled(dev, N, 100 * me + i + round), i, false};
+                messages[n++] = (weir_message){numbers(dev, N, 100 * me + i + round), i, false};
         for (int i = 0; i < ranks; i++)
             if (i != me)
-                messages[n++] = (weir_message){filled(dev, N, 0), i, true};
+                messages[n++] = (weir_message){numbers(dev, N, 0), i, true};
         CHECK_OK(weir_batch_send_recv(rank, messages, n));
         for (int i = 0; i < n; i++) {
             if (messages[i].receives)
-                expect(messages[i].tensor, N, 100 * messages[i].peer + me + round, 1);
+                expect_numbers(messages[i].tensor, N, 100 * messages[i].peer + me + round, 1);
             weir_tensor_release(messages[i].tensor);
         }
     }
@@ -359,8 +318,5 @@ SCENARIO(batch)
 
 TEST(procs, a_batch_of_sends_and_receives_needs_no_order)
 {
-    struct kids k;
-
-    kids_start(&k, 3, "batch", NULL);
-    kids_end_well(&k);
+    kids_run(3, "batch", NULL);
 }

@@ -239,8 +239,5 @@ SCENARIO(values)
 
 TEST(procs, collectives_between_processes_give_the_bits_of_one_process)
 {
-    struct kids k;
-
-    kids_start(&k, RANKS, "values", NULL);
-    kids_end_well(&k);
+    kids_run(RANKS, "values", NULL);
 }

@@ -10,12 +10,6 @@
 
 #include "comm/procs/procs.h"
 
-static unsigned draw(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(*state >> 33);
-}
-
 static size_t message(char *to, enum weir__wire_type type, const void *payload, size_t size)
 {
     struct weir__wire_header h = {WEIR__WIRE_MAGIC, (uint16_t)type, WEIR__WIRE_VERSION,

@@ -77,6 +77,30 @@ def test_compile_traces_once_per_shape():
     assert len(f.plans) == 2
 
 
+def test_compile_tells_numbers_apart_that_python_takes_for_equal():
+    f = weir.compile(lambda x, s: x * s)
+    for dtype in (weir.float32, weir.float64, weir.int64):
+        x = weir.tensor([1.0, -2.0]).cast(dtype)
+        for number in (0.0, -0.0, 0, False, 1, True, 1.0, 0.0, True):
+            if dtype is weir.int64 and isinstance(number, float):
+                continue
+            got, want = f(x, number), x * number
+            assert got.dtype == want.dtype and got.numpy().tobytes() == want.numpy().tobytes(), number
+
+
+def test_compile_takes_no_object_for_another_that_was_in_its_place():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+    f = weir.compile(lambda x, scale: x * scale.by)
+    x = weir.tensor([1.0])
+    assert [f(x, Scale(float(i))).tolist() for i in range(8)] == [[float(i)] for i in range(8)]
+    kept = Scale(3.0)
+    f(x, kept), f(x, kept)
+    assert len(f.plans) == 9
+
+
 def test_compile_keeps_the_structure_of_what_it_is_given():
     Pair = collections.namedtuple("Pair", "a b")
     f = weir.compile(lambda p, **more: Pair(p.a + more["c"], {"b": [p.b]}))

@@ -1,6 +1,9 @@
 /* Kernels' names as reports show them. */
 #include "helpers.h"
 #include "trace/record/kernel_names.h"
+#include "trace/record/store.h"
+
+#include <pthread.h>
 
 TEST(names, are_shortened_to_what_tells_kernels_apart)
 {
@@ -60,5 +63,42 @@ TEST(names, are_never_cut_inside_a_character)
         CHECK(strlen(cut.text) <= WEIR__SHORT_NAME);
         for (at = cut.text; *at; at += (unsigned char)*at >= 0x80 ? 3 : 1)
             CHECK((unsigned char)*at == 0xe7 || *at == 'a' || *at == '.');
+    }
+}
+
+enum { NAMERS = 4, NAMES = 3000 };
+
+/* Each names everything, beginning elsewhere, so that names are looked for while they are added. */
+static void *name_all(void *arg)
+{
+    uint32_t *ids = arg;
+    char name[32];
+
+    for (unsigned i = 0; i < NAMES; i++) {
+        unsigned k = (i + ids[NAMES] * NAMES / NAMERS) % NAMES;
+
+        snprintf(name, sizeof name, "name %u of many", k);
+        ids[k] = weir__trace_name(name);
+    }
+    return NULL;
+}
+
+TEST(names, that_threads_look_for_at_once_have_one_number_each)
+{
+    static uint32_t ids[NAMERS][NAMES + 1];
+    pthread_t threads[NAMERS];
+    char name[32];
+
+    for (uint32_t i = 0; i < NAMERS; i++) {
+        ids[i][NAMES] = i;
+        CHECK_EQ(pthread_create(&threads[i], NULL, name_all, ids[i]), 0);
+    }
+    for (int i = 0; i < NAMERS; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    for (unsigned k = 0; k < NAMES; k++) {
+        snprintf(name, sizeof name, "name %u of many", k);
+        CHECK_STR_EQ(weir__trace_name_text(ids[0][k]), name);
+        for (int i = 1; i < NAMERS; i++)
+            CHECK_EQ(ids[i][k], ids[0][k]);
     }
 }

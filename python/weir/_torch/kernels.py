@@ -28,6 +28,12 @@ def _swiglu(x, dim):
     return F.silu(first) * second
 
 
+def suit_tensor_cores(dtype, *sizes):
+    """Whether weir's attention on a GPU holds such heads; PyTorch has kernels for the others."""
+    half = str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
+    return half and max(sizes) <= 256 and all(size % 8 == 0 for size in sizes)
+
+
 def _attention(q, k, v, mask, causal, scale):
     if causal and q.shape[-2] != k.shape[-2]:
         # The ends are aligned, not the beginnings.

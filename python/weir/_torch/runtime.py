@@ -7,7 +7,7 @@ import threading
 
 import torch
 
-from .. import _C
+from .. import _C, _exact
 from .._log import logger
 from ..errors import Error
 from . import dump, effects, gpu, trial, values
@@ -181,6 +181,8 @@ class CompiledGraph:
         self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
+        # Numbers other than sizes are part of what is built.
+        self.plain = all(isinstance(x, (torch.Tensor, torch.SymInt, int)) for x in example_inputs)
         self.plans = collections.OrderedDict()
         self.elastic = []  # plans of open sizes, the last one made first
         self.open = []  # (layouts, run) of those that are bound for all sizes
@@ -223,7 +225,7 @@ class CompiledGraph:
                 self._explain(error)
                 raise
 
-        run = run_dynamic if self.dynamic or self.floats else run_static
+        run = run_dynamic if self.dynamic or self.floats or not self.plain else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
@@ -318,7 +320,7 @@ class CompiledGraph:
         return self._stretch(self.read(args))
 
     def _build_plans(self, args):
-        if self.dynamic and not self.gpu and self.inelastic < 3:
+        if self.dynamic and self.plain and not self.gpu and self.inelastic < 3:
             if plan := self._build_elastic(args):
                 return plan
         if not self.config.auto_streams:
@@ -451,5 +453,5 @@ def _is_dynamic(x):
 
 def _sizes(args):
     return tuple(
-        (tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else a for a in args
+        (tuple(a.shape), a.stride()) if isinstance(a, torch.Tensor) else _exact.key(a) for a in args
     )

@@ -28,6 +28,20 @@ _METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros".
 names = {"npu"}
 
 
+def _inlined(function):
+    """Lets Dynamo trace the function as a part of others alone. What it stands for is no Python, and
+    Dynamo's own code calls it with numbers that change: compiled by itself, it would be compiled for
+    each number, and its guards take 0.0 and -0.0 for one."""
+    try:
+        from torch._dynamo.types import FrameAction, FrameExecStrategy
+
+        skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
+        torch._C._dynamo.eval_frame.set_code_exec_strategy(function.__code__, skip)
+    except (ImportError, AttributeError):  # a PyTorch that has no such thing
+        torch._C._dynamo.eval_frame.skip_code(function.__code__)
+    return function
+
+
 @torch._dynamo.assume_constant_result
 def home():
     """Where PyTorch has the tensors of weir's device."""
@@ -90,6 +104,7 @@ def _count(tensor):
     return tensor
 
 
+@_inlined
 def _move(self, device=None, non_blocking=False, **options):
     """Moves to the NPU."""
     if device is not None:
@@ -99,6 +114,7 @@ def _move(self, device=None, non_blocking=False, **options):
     return self.to(home(), non_blocking=non_blocking)
 
 
+@_inlined
 def _move_module(self, device=None):
     """Moves all parameters and buffers to the NPU."""
     if device is not None:
@@ -106,6 +122,7 @@ def _move_module(self, device=None):
     return self._apply(lambda t: t.npu())
 
 
+@_inlined
 def _is_there(self):
     return str(self.device) == home()
 
@@ -128,6 +145,7 @@ def _home_for(args, kwargs):
 def _renamed(function):
     """The function with 'npu' among its arguments taken for the memory it is in."""
 
+    @_inlined
     @functools.wraps(function)
     def call(*args, **kwargs):
         args, kwargs, _ = _home_for(args, kwargs)
@@ -139,6 +157,7 @@ def _renamed(function):
 def _moving(to):
     """Tensor.to, which places what is sent to the NPU there."""
 
+    @_inlined
     @functools.wraps(to)
     def call(self, *args, **kwargs):
         args, kwargs, asked = _home_for(args, kwargs)
@@ -151,6 +170,7 @@ def _moving(to):
 
 
 def _moving_module(to):
+    @_inlined
     @functools.wraps(to)
     def call(self, *args, **kwargs):
         args, kwargs, asked = _home_for(args, kwargs)
@@ -163,6 +183,7 @@ def _moving_module(to):
 def _making(function):
     """A factory, whose tensors for the NPU are counted; so are those like one of the NPU's."""
 
+    @_inlined
     @functools.wraps(function)
     def call(*args, **kwargs):
         args, kwargs, asked = _home_for(args, kwargs)
@@ -186,6 +207,7 @@ def _is_counted(x):
 def _to_host(cpu):
     """Tensor.cpu, which gives memory of its own where the NPU's is the host's."""
 
+    @_inlined
     @functools.wraps(cpu)
     def call(self, *args, **kwargs):
         made = cpu(self, *args, **kwargs)
@@ -199,6 +221,7 @@ def _to_host(cpu):
 def _cast_where_it_is(init):
     """torch.autocast("npu") casts what its tensors' own kind of device computes."""
 
+    @_inlined
     @functools.wraps(init)
     def call(self, device_type, *args, **kwargs):
         kind = home().partition(":")[0] if is_npu(device_type) else device_type
@@ -211,6 +234,7 @@ def _recording(record_stream):
     """Tensor.record_stream for weir's streams. The host's memory is used by nobody once its tensor
     is gone: calls return when their results are there."""
 
+    @_inlined
     @functools.wraps(record_stream)
     def call(self, stream):
         if not isinstance(stream, weir.npu.Stream):
@@ -248,11 +272,13 @@ def _remember_pinned(tensor):
     return tensor
 
 
+@_inlined
 def _pin(self, device=None):
     """A copy in memory that counts as pinned; itself if it is there."""
     return self if _is_pinned(self) else _remember_pinned(self.clone())
 
 
+@_inlined
 def _is_pinned(self, device=None):
     """Whether pin_memory() made it."""
     return self.device.type == "cpu" and self.untyped_storage() in _pinned

@@ -14,26 +14,48 @@ size_t weir__cells_size(int ranks)
 {
     size_t n = (size_t)ranks;
 
-    return sizeof(struct weir__cells) + WEIR__CELLS * (cell_size(ranks) + n * n * cell_size(2));
+    return sizeof(struct weir__cells) +
+           WEIR__CELLS * ((1 + WEIR__CELL_NAMES) * cell_size(ranks) + n * n * cell_size(2));
+}
+
+/* Which of the names' places is that one's; -1: all are taken. */
+static int find_name(struct weir__cells *cells, const char *name)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
+    hash = hash ? hash : 1;
+    for (int i = 0; i < WEIR__CELL_NAMES; i++) {
+        uint64_t there = 0;
+
+        if (atomic_compare_exchange_strong(&cells->names[i], &there, hash) || there == hash)
+            return i;
+    }
+    return -1;
 }
 
 struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__channel *channel,
                                  uint64_t call)
 {
-    int n = channel->group->nranks;
+    size_t n = (size_t)channel->group->nranks, size = cell_size((int)n);
     char *base = (char *)(cells + 1);
-    size_t size = cell_size(n);
 
-    if (*channel->name) {
-        long from, to;
+    if (!*channel->name) {
+        /* they are the first */
+    } else if (!strncmp(channel->name, "pair ", 5)) { /* tensor/member.c names them */
         char *end;
+        size_t from = (size_t)strtol(channel->name + 5, &end, 10),
+               to = (size_t)strtol(end + strlen(" to "), NULL, 10);
 
-        if (strncmp(channel->name, "pair ", 5)) /* tensor/member.c names them */
-            return NULL;
-        from = strtol(channel->name + 5, &end, 10);
-        to = strtol(end + strlen(" to "), NULL, 10);
-        base += WEIR__CELLS * (size + (size_t)(from * n + to) * cell_size(2));
+        base += WEIR__CELLS * (size + (from * n + to) * cell_size(2));
         size = cell_size(2);
+    } else {
+        int name = find_name(cells, channel->name);
+
+        if (name < 0)
+            return NULL;
+        base += WEIR__CELLS * ((1 + (size_t)name) * size + n * n * cell_size(2));
     }
     return (void *)(base + call % WEIR__CELLS * size);
 }

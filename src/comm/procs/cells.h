@@ -26,7 +26,7 @@
 #include "comm/procs/procs.h"
 #include "weir/launch.h"
 
-enum { WEIR__CELLS = 16 };
+enum { WEIR__CELLS = 16, WEIR__CELL_NAMES = 64 };
 
 /* Of few bytes the first cache line is all that others read, if their calls are alike. What is
  * rarely used stands behind the arguments. */
@@ -62,16 +62,20 @@ struct weir__cell {
     struct weir__record records[];              /* by member */
 };
 
-/* The beginning of the shared memory. Cells of the whole group follow, then those of each pair. */
+/* The beginning of the shared memory. Cells of the whole group follow, then those of each pair,
+ * then those of names that graph files give. */
 struct weir__cells {
     _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* who has destroyed the group */
-    char room[4096 - sizeof(uint64_t[WEIR__RANK_WORDS])];
+    /* Hashes of names: whoever comes first takes the first place that is free. Two names of one
+     * hash would wait for each other until the timeout. */
+    _Atomic uint64_t names[WEIR__CELL_NAMES];
+    char room[4096 - sizeof(uint64_t[WEIR__RANK_WORDS + WEIR__CELL_NAMES])];
 };
 
 _Static_assert(offsetof(struct weir__record, reduce) == 64, "a line is enough");
 
 size_t weir__cells_size(int ranks);
-/* NULL if the channel has none: one that a graph file names. */
+/* NULL if the group has WEIR__CELL_NAMES names already. */
 struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__channel *channel,
                                  uint64_t call);
 /* Which record of its cell is that rank's. */

@@ -170,8 +170,10 @@ void weir__visit_end(const struct weir__world *world, struct weir__visit *visit)
 /* Copies bytes to shared memory, for as long as the visit; false with the error said. */
 bool weir__visit_stage(const struct weir__world *world, struct weir__visit *visit, const void *from,
                        size_t bytes);
-/* The same for bytes that are not there yet, in the host's memory. */
-bool weir__visit_make_room(struct weir__visit *visit, size_t bytes);
+/* The same for bytes that are not there yet, in the host's memory: this rank's part finds the room
+ * in visit->own, and peers read there what it writes. NULL with the error said. */
+void *weir__visit_make_room(struct weir__visit *visit, const struct weir__meet *meet,
+                            const struct weir__code_shown *shown);
 /* The arguments of rank `rank`, which wrote the record; the pointers that it shows are `at`. False
  * with the error said. */
 bool weir__record_read(const struct weir__record *record, struct weir__channel *channel, int rank,

@@ -4,7 +4,9 @@
  * within HELLO_NS, is closed, and so is the oldest of those that have not said hello when there
  * are too many. A rank whose connection closes without a BYE is dead. One that has been silent is
  * looked up: stopped or dead, if it is of this host. One of another host is sent something, which
- * its system acknowledges (wire.h). A busy one is left alone for SILENT_NS or SILENT_FAR_NS. */
+ * its system acknowledges (wire.h), and other ranks of that host say that it is stopped. A busy one
+ * is left alone for SILENT_NS or SILENT_FAR_NS: from afar one that gets no processor looks just
+ * like one that is stopped. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +24,14 @@
 #include "comm/procs/procs.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
+#define STOPPED "is stopped (by a signal or a debugger)"
+#define CUT "is gone: its connection was cut"
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
 #define DOUBT_NS UINT64_C(400000000)
 #define PROBE_NS UINT64_C(150000000) /* with LOOK_MS and WEIR__CONN_REACH_MS less than a second */
 #define SILENT_NS UINT64_C(20000000000)    /* of this host, where stopped and dead are seen */
-#define SILENT_FAR_NS UINT64_C(5000000000) /* of another one, where a stopped one is not */
+#define SILENT_FAR_NS UINT64_C(5000000000) /* of another one, which may have no other rank */
 
 struct peer {
     struct weir__conn conn;
@@ -68,9 +72,9 @@ static struct peer *peer_of(struct weir__hub *h, int rank)
 static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
                      const void *payload, size_t size)
 {
-    for (int i = 0; i < h->slots; i++)
-        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0 && h->peers[i].rank != except)
-            weir__conn_send(&h->peers[i].conn, type, payload, size); /* a dead one is seen later */
+    for (struct peer *g = h->peers; g < h->peers + h->slots; g++)
+        if (g->conn.fd >= 0 && g->rank >= 0 && g->rank != except)
+            weir__conn_send(&g->conn, type, payload, size); /* a dead one is seen later */
 }
 
 /* ---- gathering ---- */
@@ -93,8 +97,8 @@ static void end_gathering(struct weir__hub *h, struct gathering *g)
 {
     struct gathering **at = &h->gatherings;
 
-    while (*at != g)
-        at = &(*at)->next;
+    for (; *at != g; at = &(*at)->next)
+        ;
     *at = g->next;
     weir__free(g);
 }
@@ -225,22 +229,18 @@ static bool same_token(const char *a, const char *b)
 static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wire_hello *m)
 {
     struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
-    char text[200], token[WEIR__WIRE_TOKEN] = {0};
+    char text[200] = "", token[WEIR__WIRE_TOKEN] = {0};
 
     snprintf(token, sizeof token, "%s", m->token);
-    if (!same_token(token, h->token)) {
-        refuse(peer, "the token is not that of this job");
-        return;
-    }
-    if ((int)m->ranks != h->ranks) {
+    if (!same_token(token, h->token))
+        snprintf(text, sizeof text, "the token is not that of this job");
+    else if ((int)m->ranks != h->ranks)
         snprintf(text, sizeof text, "rank %u says there are %u ranks, rank 0 says %d", m->rank,
                  m->ranks, h->ranks);
-        refuse(peer, text);
-        return;
-    }
-    if (h->came[m->rank]) {
+    else if (h->came[m->rank])
         snprintf(text, sizeof text, "rank %u is here already: two processes have its number",
                  m->rank);
+    if (*text) {
         refuse(peer, text);
         return;
     }
@@ -256,6 +256,16 @@ static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wir
             snprintf(gone.text, sizeof gone.text, "%s", h->gone_text[i]);
             weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
         }
+}
+
+/* A rank of another host has looked at one of its neighbours, which the hub cannot see. */
+static void hear_stopped(struct weir__hub *h, const struct peer *from, int rank)
+{
+    struct peer *peer = peer_of(h, rank);
+
+    if (peer && peer != from && peer->host == from->host && peer->host != weir__host_id() &&
+        peer->last_ns + DOUBT_NS <= weir__clock_ns())
+        lose(h, peer, WEIR__GONE_STOPPED, STOPPED);
 }
 
 static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire_type type,
@@ -286,6 +296,9 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
+    case WEIR__WIRE_GONE: /* of no other kind: the system tells the hub who died */
+        hear_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
+        break;
     case WEIR__WIRE_BYE:
         peer->left = true;
         lose(h, peer, WEIR__GONE_LEFT, "has left");
@@ -297,11 +310,11 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
 
 static const char *why_gone(const struct peer *peer)
 {
+    bool near = peer->rank >= 0 && peer->host == weir__host_id();
+
     if (weir__conn_is_out_of_reach(&peer->conn))
         return "is out of reach: its host does not answer";
-    if (peer->rank >= 0 && peer->host == weir__host_id() && weir__process_state(peer->pid) == 'R')
-        return "is gone: its connection was cut";
-    return "died";
+    return near && weir__process_state(peer->pid) == 'R' ? CUT : "died";
 }
 
 static void serve(struct weir__hub *h, struct peer *peer, char *payload)
@@ -381,7 +394,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
             continue;
         state = near ? weir__process_state(g->pid) : 0;
         if (state == 'T')
-            lose(h, g, WEIR__GONE_STOPPED, "is stopped (by a signal or a debugger)");
+            lose(h, g, WEIR__GONE_STOPPED, STOPPED);
         else if (state == 'Z')
             lose(h, g, WEIR__GONE_DIED, "died");
         else if (silent > (near ? SILENT_NS : SILENT_FAR_NS))
@@ -394,12 +407,10 @@ static bool is_over(const struct weir__hub *h)
 {
     uint64_t stop = atomic_load(&h->stop_ns);
 
-    if (!stop)
-        return false;
-    for (int i = 0; i < h->slots; i++)
+    for (int i = 0; i < h->slots && stop; i++)
         if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0)
             return weir__clock_ns() > stop;
-    return true;
+    return stop;
 }
 
 static void *hub_main(void *user)

@@ -197,12 +197,25 @@ bool weir__world_is_left(const struct weir__world *w)
     return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
 }
 
-/* Rank 0, which watches the ranks, has left: each looks after those of its host, some at a time. */
+/* A rank of this host is stopped: rank 0, on another one, cannot see it. */
+static void tell_hub(struct weir__world *w, int rank)
+{
+    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
+
+    weir__mutex_lock(&w->conn_lock);
+    if (w->conn.fd >= 0)
+        weir__conn_send(&w->conn, WEIR__WIRE_GONE, &m, sizeof m);
+    weir__mutex_unlock(&w->conn_lock);
+}
+
+/* Where rank 0, which watches the ranks, has left or is on another host, each looks after those of
+ * its host, some at a time. */
 static void watch_peers(struct weir__world *w)
 {
+    bool left = weir__world_is_left(w);
     char text[60], state;
 
-    if (!atomic_load(&w->met) || !weir__world_is_left(w))
+    if (!atomic_load(&w->met) || (!left && w->hub_host == weir__host_id()))
         return;
     for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
         int rank = w->watched = (w->watched + 1) % w->ranks;
@@ -211,6 +224,11 @@ static void watch_peers(struct weir__world *w)
         if (rank == w->rank || peer->host != weir__host_id() || atomic_load(&peer->gone))
             continue;
         state = weir__process_state(peer->pid);
+        if (!left) {
+            if (state == 'T')
+                tell_hub(w, rank);
+            continue;
+        }
         snprintf(text, sizeof text, "rank %d %s", rank,
                  state == 'T' ? "is stopped (by a signal or a debugger)" : "died");
         if (state == 'T' || state == 'Z')

@@ -156,9 +156,8 @@ static bool shm_show(struct weir__procs_group *p, struct weir__visit *v,
     v->cell = weir__cell_of(p->cells, meet->channel, call);
     v->generation = call / WEIR__CELLS;
     if (!v->cell) {
-        weir__fail(WEIR_EUNSUPPORTED,
-                   "%s: collectives by name work between ranks of one process only",
-                   meet->offer.label);
+        weir__fail(WEIR_ERANGE, "%s: a group of processes has collectives of at most %d names",
+                   meet->offer.label, WEIR__CELL_NAMES);
         return false;
     }
     return weir__shm_show_bytes(p->world, v, meet, shown, n);

@@ -17,21 +17,12 @@ static bool find_bytes(const struct weir__world *w, struct weir__visit *v, int i
     return weir__share_find(at, bytes, &v->record.shown[i].place);
 }
 
-/* Peers read in the room what this rank's part writes there. */
 static bool show_room(const struct weir__world *w, struct weir__visit *v,
                       const struct weir__meet *meet, const struct weir__code_shown *s, int i)
 {
-    unsigned char *own = v->args[meet->rank];
-    const void *at;
+    const void *at = weir__visit_make_room(v, meet, s);
 
-    if (!weir__visit_make_room(v, (size_t)s->bytes))
-        return false;
-    if (!v->own)
-        memcpy(own, meet, meet->args_size);
-    v->own = (const void *)own;
-    at = v->staged[v->nstaged - 1].piece;
-    memcpy(own + s->offset, &at, sizeof at);
-    return find_bytes(w, v, i, at, (size_t)s->bytes);
+    return at && find_bytes(w, v, i, at, (size_t)s->bytes);
 }
 
 /* Peers read the bytes where they are, if they can and nobody changes them. */

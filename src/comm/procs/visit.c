@@ -59,9 +59,19 @@ bool weir__visit_stage(const struct weir__world *w, struct weir__visit *v, const
     return keep(v, copy_bytes(w, from, bytes), bytes);
 }
 
-bool weir__visit_make_room(struct weir__visit *v, size_t bytes)
+void *weir__visit_make_room(struct weir__visit *v, const struct weir__meet *meet,
+                            const struct weir__code_shown *s)
 {
-    return keep(v, take_room(bytes), bytes);
+    void *room = take_room((size_t)s->bytes);
+    unsigned char *own = v->args[meet->rank];
+
+    if (!keep(v, room, (size_t)s->bytes))
+        return NULL;
+    if (!v->own)
+        memcpy(own, meet, meet->args_size);
+    v->own = (const void *)own;
+    memcpy(own + s->offset, &room, sizeof room);
+    return room;
 }
 
 static struct weir__visit *alloc_visit(int ranks)
@@ -147,6 +157,7 @@ bool weir__record_read(const struct weir__record *r, struct weir__channel *chann
     out->channel = channel;
     out->shown = NULL;
     out->wanted = NULL;
+    out->aim = NULL;
     out->spell = NULL;
     name_offer(r, out);
     for (uint32_t i = 0; i < nshown; i++) {

@@ -13,7 +13,7 @@
 #include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 2,
+    WEIR__WIRE_VERSION = 3,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with its end */
@@ -31,8 +31,8 @@ enum weir__wire_type {
     WEIR__WIRE_PING,      /* to the hub */
     WEIR__WIRE_PONG,      /* to a rank */
     WEIR__WIRE_ABORT,     /* to the hub, which passes it on: a group is broken */
-    WEIR__WIRE_GONE,      /* to all ranks: one of them is */
-    WEIR__WIRE_BYE,       /* to the hub: a rank leaves in peace */
+    WEIR__WIRE_GONE, /* to all ranks: one of them is; to the hub: one of the sender's host is */
+    WEIR__WIRE_BYE,  /* to the hub: a rank leaves in peace */
 };
 
 struct weir__wire_header {

@@ -165,6 +165,24 @@ template <typename T> static __device__ inline T block_sum(T x)
     return x;
 }
 
+/* The same with one barrier. Between two sums of one slot, 0 or 1, a block has one of the other. */
+template <typename T> static __device__ inline T block_sum_at(int slot, T x)
+{
+    __shared__ T part[2][32];
+    int warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
+
+    x = warp_sum(x);
+    if (threadIdx.x % 32 == 0)
+        part[slot][warp] = x;
+    __syncthreads();
+    if (warps > 8)
+        return warp_sum((int)(threadIdx.x % 32) < warps ? part[slot][threadIdx.x % 32] : (T)0);
+    x = part[slot][0];
+    for (int i = 1; i < warps; i++)
+        x += part[slot][i];
+    return x;
+}
+
 /* The largest over the block, NaN above all. */
 template <typename T> static __device__ inline T larger(T a, T b)
 {

@@ -39,6 +39,18 @@ static __device__ inline uint16_t to_bf16(float f)
     return h;
 }
 
+/* Two numbers as neighbours in memory. */
+template <int dtype> static __device__ inline uint32_t pack_two(float low, float high)
+{
+    uint32_t r;
+
+    if constexpr (dtype == WEIR_F16)
+        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    else
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+    return r;
+}
+
 /* The larger of the two; NaN if one of them is. */
 static __device__ inline float max_or_nan(float a, float b)
 {

@@ -115,6 +115,7 @@ static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
         .cores = l->items[i].kernel.cores,
         .context = context,
         .workspace = &l->workspace,
+        .counters = &l->counters,
         .concurrent_set = c->p->concurrent_set,
         .into = c->into,
     };
@@ -278,17 +279,19 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
     struct capture c = {
         .p = p, .into = into, .marked = marked, .props = &props, .by_chains = may_go_by_chains(p)};
     weir__cu_stream origin;
-    weir_status st, ended;
+    weir_status st;
 
     *out = NULL;
     if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
         return weir__fail_nomem("making a plan of %d lanes", p->nlanes);
     if (!(st = new_stream(&c, NULL, 0, &origin)) &&
         !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
+        weir__cu_result ended;
+
         st = capture_lanes(&c, origin);
-        ended = weir__cuda_check(p->dev, cu->capture_end(origin, out), "a plan");
-        if (!st)
-            st = ended;
+        ended = cu->capture_end(origin, out);
+        if (!st) /* or the first error keeps its words */
+            st = weir__cuda_check(p->dev, ended, "a plan");
     }
     weir__cuda_props_free(cu, &props);
     weir__free(c.lanes);

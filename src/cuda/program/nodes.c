@@ -34,6 +34,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
         .cores = k->cores,
         .context = weir__cuda_context(p->dev, blamed.stream, blamed.seq),
         .workspace = &p->lanes[lane].workspace,
+        .counters = &p->lanes[lane].counters,
         .concurrent_set = p->concurrent_set,
     };
     struct weir__cuda_traced *traced;

@@ -109,6 +109,7 @@ void weir__cuda_program_free(struct weir__program *p)
         weir__free(l->items);
         if (l->workspace)
             weir__cuda_free(p->dev, l->workspace);
+        weir__cuda_counters_give(p->dev, l->counters);
     }
     if (p->run)
         weir__cuda_free(p->dev, (void *)(uintptr_t)p->run);

@@ -29,6 +29,7 @@ struct weir__cuda_lane {
     struct weir__cuda_item *items;
     int nitems;
     void *workspace;
+    uint32_t *counters;  /* see counters.c */
     int priority;        /* of its stream when last captured */
     int at;              /* while lining up: the next item */
     weir_stream *stream; /* of the last run, */

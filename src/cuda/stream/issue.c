@@ -65,10 +65,13 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
 
     context.name = k->name;
     context.cores = sink->cores;
+    context.counters =
+        k->code->counts && sink->counters ? weir__cuda_counters_take(dev, sink->counters) : NULL;
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
         struct weir__code_launch l = {.threads = 256,
-                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
+                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor),
+                                      .counters = context.counters ? WEIR__CODE_COUNTERS : 0};
         weir__cu_function function;
         weir_status st;
 

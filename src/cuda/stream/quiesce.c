@@ -199,9 +199,14 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
                                       .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         weir__cu_function function;
 
-        k->code->shape(k->args, phase, k->cores, &l);
-        if (l.grid)
-            st = weir__cuda_find_function(dev, k->code, k->args, &l, &function);
+        /* Whether there will be counters is not known yet: both ways. */
+        for (int counted = 0; counted <= k->code->counts && !st; counted++) {
+            l.counters = counted ? WEIR__CODE_COUNTERS : 0;
+            k->code->shape(k->args, phase, k->cores, &l);
+            if (l.grid)
+                st = weir__cuda_find_function(dev, k->code, k->args, &l, &function);
+            l.grid = 0;
+        }
     }
     return st;
 }

@@ -189,6 +189,14 @@ static inline const struct weir__operand *weir__node_writes(const struct weir__n
     return in_place ? n->in : n->out;
 }
 
+/* The first of them; there must be one. */
+static inline const struct weir__operand *weir__node_result(const struct weir__node *n)
+{
+    int count;
+
+    return weir__node_writes(n, &count);
+}
+
 /* ---- shapes.c ---- */
 
 /* Types and shapes of the outputs; strides are not filled. */

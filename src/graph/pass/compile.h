@@ -88,10 +88,15 @@ weir_status weir__pass_check(const struct weir__compile *c);
 /* join.c: whether nodes, of which the slots are given, can be one launch on a device that compiles
  * its kernels. */
 bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n);
+/* Whether memory needs what the node gives: a launch does not keep it for itself alone. */
+static inline bool weir__node_is_kept(const struct weir__compile *c, const struct weir__node *n)
+{
+    return !n->nout || c->slot[n->out[0].value] < 0;
+}
 /* Its element i is at position i of what the node gives. */
 static inline bool weir__operand_is_flat(const struct weir__operand *o, const struct weir__node *n)
 {
-    const struct weir__view *whole = &n->out[0].view;
+    const struct weir__view *whole = &weir__node_result(n)->view;
 
     return o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
            !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);

@@ -5,6 +5,7 @@
  *
  * Nothing may be written that an operator of the launch still needs at another place: bytes
  * in memory that one of them writes are touched by the others only at the same positions.
+ * Operators that follow indices stand side by side in a launch: none touches what another writes.
  * Memory is placed before this pass, so values that share bytes show here.
  */
 #include "graph/pass/compile.h"
@@ -14,6 +15,25 @@
 enum { MAX_MEMBERS = 16, MAX_OPERANDS = 4, MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS };
 /* What is worth a tile: so many rows of it, and more bytes than are near a core. */
 enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
+
+/* The value that the node makes; an operator in place makes none. */
+static int made_by(const struct weir__compile *c, int v)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+
+    return n->nout ? n->out[0].value : WEIR__NO_VALUE;
+}
+
+static int8_t slot_of(const struct weir__compile *c, int v)
+{
+    return made_by(c, v) == WEIR__NO_VALUE ? -1 : c->slot[made_by(c, v)];
+}
+
+static void set_slot(struct weir__compile *c, int v, int slot)
+{
+    if (made_by(c, v) != WEIR__NO_VALUE)
+        c->slot[made_by(c, v)] = (int8_t)slot;
+}
 
 /* Consecutive nodes of a stream that could be one launch. */
 struct launch {
@@ -41,9 +61,9 @@ static void count_uses(const struct weir__compile *c, int *uses)
 static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
                             int maker)
 {
-    int value = c->g->nodes[l->nodes[maker]].out[0].value, found = 0, last = -1;
+    int value = made_by(c, l->nodes[maker]), found = 0, last = -1;
 
-    if (c->g->values[value].last_writer != l->nodes[maker])
+    if (value == WEIR__NO_VALUE || c->g->values[value].last_writer != l->nodes[maker])
         return -1;
     for (int m = maker + 1; m < l->n; m++) {
         const struct weir__node *n = &c->g->nodes[l->nodes[m]];
@@ -70,13 +90,13 @@ static void give_slots(struct weir__compile *c, const int *uses, const struct la
     for (int m = 0; m < l->n; m++) {
         int last = last_private_use(c, uses, l, m), slot = 0;
 
-        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = -1;
+        set_slot(c, l->nodes[m], -1);
         if (last < 0)
             continue;
         while (busy_until[slot] >= m)
             slot++;
         busy_until[slot] = last;
-        c->slot[c->g->nodes[l->nodes[m]].out[0].value] = (int8_t)slot;
+        set_slot(c, l->nodes[m], slot);
     }
 }
 
@@ -88,6 +108,15 @@ struct touch {
     size_t elem;
     bool flat, write;
 };
+
+/* Whether members meet there at the same position if they meet at all. */
+static bool is_in_step(const struct weir__operand *o, const struct weir__node *n)
+{
+    if (n->op->flags & WEIR__OP_BESIDE)
+        return false;
+    return weir__operand_is_flat(o, n) ||
+           (weir__view_numel(&o->view) == 1 && weir__view_numel(&weir__node_result(n)->view) == 1);
+}
 
 static struct touch touch_of(const struct weir__compile *c, const struct weir__operand *o,
                              const struct weir__node *n, bool write)
@@ -101,7 +130,7 @@ static struct touch touch_of(const struct weir__compile *c, const struct weir__o
         .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
         .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
         .elem = weir_dtype_size(o->view.dtype),
-        .flat = weir__operand_is_flat(o, n),
+        .flat = is_in_step(o, n),
         .write = write,
     };
 }
@@ -123,11 +152,11 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
         const struct weir__node *node = &c->g->nodes[l->nodes[m]];
         int first = n;
 
-        for (int i = -1; i < node->nin; i++) {
+        for (int i = -node->nout; i < node->nin; i++) {
             const struct weir__operand *o = i < 0 ? &node->out[0] : &node->in[i];
 
             if (o->value != WEIR__NO_VALUE && c->slot[o->value] < 0)
-                touches[n++] = touch_of(c, o, node, i < 0);
+                touches[n++] = touch_of(c, o, node, i == -node->nout);
         }
         for (int i = first; i < n; i++)
             for (int j = 0; j < first; j++)
@@ -181,6 +210,11 @@ static bool is_candidate(const struct weir__compile *c, int v)
 
     if (!joins && !weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS))
         return false;
+    if (joins && n->op->flags & WEIR__OP_BESIDE)
+        return n->nin < MAX_OPERANDS;
+    if (n->nout == 0) /* in place: the first input gets new elements */
+        return joins && n->op->flags & WEIR__OP_JOINS && n->nin < MAX_OPERANDS &&
+               weir__view_is_contiguous(&n->in[0].view);
     return has_pieces(n, joins) && (joins || n->marks.super_kernel < 0) && n->nout == 1 &&
            n->nin < MAX_OPERANDS && c->g->values[n->out[0].value].node == v &&
            weir__view_is_contiguous(&n->out[0].view);
@@ -189,16 +223,21 @@ static bool is_candidate(const struct weir__compile *c, int v)
 /* What v must have in common with the first node of a launch. */
 static bool goes_with(const struct weir__compile *c, int first, int v)
 {
+    const struct weir__node *a = &c->g->nodes[first], *b = &c->g->nodes[v];
+
     return c->sync_first[v] == c->sync_first[v + 1] &&
-           c->g->nodes[v].marks.super_kernel == c->g->nodes[first].marks.super_kernel &&
-           weir__view_numel(&c->g->nodes[v].out[0].view) ==
-               weir__view_numel(&c->g->nodes[first].out[0].view) &&
+           b->marks.super_kernel == a->marks.super_kernel &&
+           (a->op->flags & WEIR__OP_BESIDE || weir__view_numel(&weir__node_result(b)->view) ==
+                                                  weir__view_numel(&weir__node_result(a)->view)) &&
            !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
 }
 
 static bool may_follow(const struct weir__compile *c, int first, int v)
 {
-    return is_candidate(c, v) && goes_with(c, first, v);
+    const struct weir__op *a = c->g->nodes[first].op, *b = c->g->nodes[v].op;
+
+    return is_candidate(c, v) && goes_with(c, first, v) &&
+           (a == b || !((a->flags | b->flags) & WEIR__OP_BESIDE));
 }
 
 /* Whether v may be the last node of a launch that is one source: it needs rows of what others give
@@ -252,7 +291,7 @@ static struct launch longest(struct weir__compile *c, const int *uses, int strea
         give_slots(c, uses, &l);
         if (l.n == 1 || (is_sound(c, &l) && can_be_one(c, &l)))
             return l;
-        c->slot[c->g->nodes[l.nodes[l.n - 1]].out[0].value] = -1;
+        set_slot(c, l.nodes[l.n - 1], -1);
     }
 }
 
@@ -310,10 +349,10 @@ static bool launch_holds(struct weir__compile *c, const int *uses, const struct 
         holds = may_follow(c, l->nodes[0], l->nodes[m]) ||
                 (m == l->n - 1 && may_end(c, l->nodes[0], l->nodes[m]));
     for (int m = 0; m < l->n; m++)
-        slots[m] = c->slot[c->g->nodes[l->nodes[m]].out[0].value];
+        slots[m] = slot_of(c, l->nodes[m]);
     give_slots(c, uses, l);
     for (int m = 0; m < l->n && holds; m++)
-        holds = slots[m] == c->slot[c->g->nodes[l->nodes[m]].out[0].value];
+        holds = slots[m] == slot_of(c, l->nodes[m]);
     return holds && is_sound(c, l) && can_be_one(c, l);
 }
 

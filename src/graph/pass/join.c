@@ -28,7 +28,7 @@ bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n)
         if (code && work.code->joined != code && work.code->after != code)
             return false;
         code = work.code->joined;
-        if (!work.code->join(joined, work.args, c->slot[c->g->nodes[nodes[i]].out[0].value] < 0))
+        if (!work.code->join(joined, work.args, weir__node_is_kept(c, &c->g->nodes[nodes[i]])))
             return false;
     }
     return true;

@@ -159,8 +159,7 @@ static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *
         add_node(all, &k, ns);
         if (!k.code) /* no elements, in any of them */
             continue;
-        if (!k.code->join ||
-            !k.code->join(joined, k.args, c->slot[c->g->nodes[v].out[0].value] < 0))
+        if (!k.code->join || !k.code->join(joined, k.args, weir__node_is_kept(c, &c->g->nodes[v])))
             return weir__fail(WEIR_EINTERNAL, "node '%s' does not fit into the launch of '%s'",
                               k.name, all->name);
         all->fn = k.fn;

@@ -63,15 +63,17 @@ static void count_one(const struct weir__compile *c, int v, weir_launch_info *in
     struct weir__stand_in s;
     int nwrites;
     const struct weir__operand *w = weir__node_writes(n, &nwrites);
+    uint64_t written = 0;
 
     weir__stand_in_init(&s, n, 1, c->offset);
     n->op->cost(&s.call, &cost);
     for (int i = 0; i < nwrites && !(n->op->flags & WEIR__OP_IN_PLACE); i++)
-        info->bytes_written += view_bytes(&w[i].view);
+        written += view_bytes(&w[i].view);
     if (n->op->flags & WEIR__OP_IN_PLACE)
-        info->bytes_written = (uint64_t)cost.bytes / 2;
-    if ((uint64_t)cost.bytes > info->bytes_written)
-        info->bytes_read = (uint64_t)cost.bytes - info->bytes_written;
+        written = (uint64_t)cost.bytes / 2;
+    info->bytes_written += written;
+    if ((uint64_t)cost.bytes > written)
+        info->bytes_read += (uint64_t)cost.bytes - written;
 }
 
 static void count_several(const struct weir__compile *c, int leader, weir_launch_info *info)
@@ -81,6 +83,10 @@ static void count_several(const struct weir__compile *c, int leader, weir_launch
     for (int i = 0; (v = member_at(c, leader, i)) >= 0; i++) {
         const struct weir__node *n = &c->g->nodes[v];
 
+        if (!n->nout) {
+            count_one(c, v, info);
+            continue;
+        }
         for (int k = 0; k < n->nin; k++)
             if (n->in[k].value != WEIR__NO_VALUE && !is_known(c, leader, v, k))
                 info->bytes_read += view_bytes(&n->in[k].view);

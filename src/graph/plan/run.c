@@ -203,6 +203,14 @@ static void choose_streams(struct run *r)
         r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
 }
 
+/* Whether the caller comes after all that is queued on `s` already. A deferred wait for the caller
+ * is left by its last merged run, whose fork waited for `s`; queueing on `s` would have ended it.
+ */
+static bool is_forked(const struct run *r, const weir_stream *s)
+{
+    return s->deferred.stream == r->caller && !s->shared && !weir__race_on();
+}
+
 /* A run whose lanes were merged into one comes after everything queued on its streams, deferred
  * waits included. */
 static weir_status fork_merged(const struct run *r)
@@ -213,13 +221,13 @@ static weir_status fork_merged(const struct run *r)
         weir_stream *s = r->plan->streams[i];
         struct weir__mark last;
 
-        if (s == r->caller)
+        if (s == r->caller || is_forked(r, s))
             continue;
         if (s->shared && (st = weir__stream_queue_deferred(s)))
             break;
         last = (struct weir__mark){s, weir__stream_submitted(s)};
         if (s->deferred.stream)
-            st = weir__stream_wait_mark(r->caller, s->deferred, NULL, WEIR__WAIT_ORDER);
+            st = weir__stream_wait_deferred(r->caller, s->deferred);
         if (!st && last.seq)
             st = weir__stream_wait_mark(r->caller, last, &s->clock, WEIR__WAIT_ORDER);
         if (weir__race_on())

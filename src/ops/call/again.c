@@ -1,11 +1,13 @@
-/* A short collective that comes again and again, with the same tensors, is kept as it was prepared:
- * next time nothing is checked and prepared anew. If its stream is idle besides, the calling thread
- * runs it whole and nothing is queued (weir__transport.at_once): such a call is over when it
- * returns, so it has no number on its stream and its tensors get no fences.
+/* A short collective that comes again and again, with tensors of the same layouts, is kept as it
+ * was prepared: next time nothing is checked and prepared anew but where the tensors are. If its
+ * stream is idle besides, the calling thread runs it whole and nothing is queued
+ * (weir__transport.at_once): such a call is over when it returns, so it has no number on its stream
+ * and its tensors get no fences.
  *
- * What is kept depends on the operator, its parameters and the two views alone, which are compared:
- * one block is one block under every core limit. Scopes that a call depends on, traces, and the
- * race checker make it go the usual way. Everything here is under the lock of the device. */
+ * What is kept depends on the operator, its parameters and the two layouts alone, which are
+ * compared, and on whether the result is the input: one block is one block under every core limit.
+ * Scopes that a call depends on, traces, and the race checker make it go the usual way. Everything
+ * here is under the lock of the device. */
 #include "ops/call/again.h"
 
 #include <string.h>
@@ -88,17 +90,18 @@ static bool suits(const struct weir__call *call, const struct weir__kernel *k,
            rank->dev->driver->helping && meet->channel == g->whole && call->nin == 1 &&
            call->nout == 1 && !call->scratch && call->op->params_size <= MOST_PARAMS && k->fn &&
            k->blocks == 1 && k->phases == 1 && !k->gang && !weir__trace_on() && !weir__race_on() &&
-           !has_scopes() && meet->spell && meet->shown && meet->shown(meet, shown) == 1 &&
-           shown->bytes <= MOST_BYTES;
+           !has_scopes() && meet->spell && meet->aim && meet->shown &&
+           meet->shown(meet, shown) == 1 && shown->bytes <= MOST_BYTES;
 }
 
-/* Whether a call of those tensors came before. */
+/* Whether a call of the operator with such an input came before. */
 static bool has_come(struct weir__agains *all, const struct weir__call *call,
                      const struct weir__view *in, const struct weir__view *out)
 {
-    uint64_t h = (uint64_t)(uintptr_t)in->data * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t h = (uint64_t)in->dtype << 8 | (uint64_t)in->ndim << 1 | (in->data == out->data);
 
-    h = (h ^ (uint64_t)(uintptr_t)out->data) * UINT64_C(0x9e3779b97f4a7c15);
+    for (int i = 0; i < in->ndim; i++)
+        h = (h ^ (uint64_t)in->shape[i]) * UINT64_C(0x9e3779b97f4a7c15);
     h = (h ^ (uint64_t)(uintptr_t)call->op) * UINT64_C(0x9e3779b97f4a7c15);
     if (all->seen[h >> 58] == h)
         return true;
@@ -143,12 +146,24 @@ void weir__again_keep(const struct weir__call *call, const struct weir__kernel *
 
 /* ---- calling ---- */
 
-static bool is_same(const struct kept *kept, const struct weir__op *op, const void *params,
+/* Views that differ in nothing but their address. Sizes beyond ndim mean nothing. */
+static bool is_alike(const struct weir__view *a, const struct weir__view *b)
+{
+    if (a->dtype != b->dtype || a->ndim != b->ndim)
+        return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i] || a->stride[i] != b->stride[i])
+            return false;
+    return true;
+}
+
+/* `out`: NULL for one that is to be made. */
+static bool is_like(const struct kept *kept, const struct weir__op *op, const void *params,
                     const weir_tensor *in, const weir_tensor *out)
 {
-    return kept && kept->in.data == in->view.data && kept->out.data == out->view.data &&
-           kept->op == op && !memcmp(&kept->in, &in->view, sizeof kept->in) &&
-           !memcmp(&kept->out, &out->view, sizeof kept->out) &&
+    return kept && kept->op == op && is_alike(&kept->in, &in->view) &&
+           (kept->in.data == kept->out.data) == (out && out->view.data == in->view.data) &&
+           (!out || is_alike(&kept->out, &out->view)) &&
            !memcmp(kept->params, params, op->params_size);
 }
 
@@ -156,8 +171,38 @@ static struct kept *find(const struct weir__agains *all, const struct weir__op *
                          const void *params, const weir_tensor *in, const weir_tensor *out)
 {
     for (int i = 0; i < KEPT; i++)
-        if (is_same(all->kept[i], op, params, in, out))
+        if (is_like(all->kept[i], op, params, in, out))
             return all->kept[i];
+    return NULL;
+}
+
+/* The call is of these tensors. */
+static void aim(struct kept *kept, const weir_tensor *in, const weir_tensor *out)
+{
+    kept->in.data = in->view.data;
+    kept->out.data = out->view.data;
+    kept->again.meet->aim(kept->args, kept->in.data, kept->out.data);
+}
+
+/* A kept result is contiguous if it was made, or as the caller's was. Finding memory may let go of
+ * the lock: what is kept may be another call then. */
+static struct kept *find_and_make(const struct weir__agains *all, const struct weir__op *op,
+                                  const void *params, const weir_tensor *in, weir_stream *s,
+                                  weir_tensor **made)
+{
+    struct kept *kept = find(all, op, params, in, NULL);
+    struct weir__view view;
+
+    if (!kept)
+        return NULL;
+    view = kept->out;
+    weir__view_set_contiguous(&view);
+    if (weir__tensor_alloc(s, &view, made))
+        return NULL; /* the usual way says what is wrong */
+    if ((kept = find(all, op, params, in, *made)))
+        return kept;
+    weir__tensor_drop(*made);
+    *made = NULL;
     return NULL;
 }
 
@@ -197,35 +242,44 @@ static bool queue(struct kept *kept, weir_stream *s, const weir_tensor *in, cons
     return held;
 }
 
+/* `out`: NULL for one that is to be made. */
 static bool is_ordinary(const struct weir__op *op, const weir_rank *rank, const weir_tensor *in,
                         const weir_tensor *out)
 {
-    return rank->group->agains && op->nin_min == 1 && in->dev == rank->dev &&
-           out->dev == rank->dev && !in->graph && !out->graph && !has_scopes() &&
-           !weir__trace_on() && !weir__race_on() && !weir__capture_on(rank->dev) &&
+    return rank->group->agains && op->nin_min == 1 && in->dev == rank->dev && !in->graph &&
+           (!out ||
+            (out->dev == rank->dev && !out->graph && !weir__check_overlap(op->name, out, in))) &&
+           !has_scopes() && !weir__trace_on() && !weir__race_on() && !weir__capture_on(rank->dev) &&
            !atomic_load_explicit(&rank->group->broken, memory_order_acquire);
 }
 
 bool weir__again_run(const struct weir__op *op, const void *params, weir_rank *rank,
-                     weir_tensor *in, weir_tensor *out, weir_status *status)
+                     weir_tensor *in, weir_tensor *into, weir_tensor **made, weir_status *status)
 {
     weir_device *dev = rank->dev;
     weir_group *g = rank->group;
     enum weir__at_once how = WEIR__AT_ONCE_NOT;
     struct weir__channel *whole = g->whole;
     struct kept *kept;
+    weir_tensor *out;
     weir_stream *s;
     uint64_t call;
     bool held = false;
 
-    if (!is_ordinary(op, rank, in, out))
+    if (!is_ordinary(op, rank, in, into))
         return false;
     s = weir_stream_current(dev);
     weir__device_lock(dev);
-    if (!(kept = find(g->agains, op, params, in, out))) {
+    kept = into ? find(g->agains, op, params, in, into)
+                : find_and_make(g->agains, op, params, in, s, made);
+    if (!kept) {
         weir__device_unlock(dev);
+        if (!into)
+            dev->driver->kick(dev); /* memory order may have queued a wait */
         return false;
     }
+    out = into ? into : *made;
+    aim(kept, in, out);
     weir__group_hold(g);
     call = atomic_load_explicit(&whole->callers[rank->index].calls, memory_order_relaxed);
     kept->again.meet->call = call;
@@ -235,8 +289,12 @@ bool weir__again_run(const struct weir__op *op, const void *params, weir_rank *r
     *status = WEIR_OK;
     if (how != WEIR__AT_ONCE_DONE)
         held = queue(kept, s, in, out, status);
-    if (!*status)
+    if (!*status) {
         weir__channel_count(whole, rank->index, 1, s);
+    } else if (!into) {
+        weir__tensor_drop(out);
+        *made = NULL;
+    }
     kept->again.meet->placed = false;
     weir__device_unlock(dev);
     if (how == WEIR__AT_ONCE_DONE || *status)

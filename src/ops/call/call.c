@@ -15,7 +15,6 @@ struct operands {
     /* Of collectives: */
     weir_rank *rank; /* a use of its group is ours until the command has it */
     struct weir__channel *channel;
-    bool into; /* the results' tensors are the caller's */
 };
 
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
@@ -216,7 +215,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
                              : weir__submit_using(s, &k, buffers, n);
         if (!st && o->rank) {
-            if (weir__unlikely(o->rank->group->procs) && op->nout && o->into)
+            if (weir__unlikely(o->rank->group->procs) && op->nout)
                 weir__again_keep(call, &k, o->rank, o->in[0], out[0]);
             count_call(o, s);
         }
@@ -298,7 +297,6 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
             out[nmade].data = made[nmade]->view.data;
         }
     }
-    o.into = into;
     if (!st) {
         held = o.rank && o.rank->group->procs && helping && helping->hold(o.dev, true);
         st = queue(op, &call, s, &o, limit, targets);

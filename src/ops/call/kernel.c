@@ -185,8 +185,11 @@ static void prepare_part(const struct weir__call *call, const struct weir__busy 
     struct weir__busy_part *a = (void *)work->args;
 
     memset(a, 0, sizeof *a);
+    a->meet.args_size = sizeof *a;
     a->meet.offer = (struct weir__offer){
         .label = p->collective, .what = p->collective, .reduce = "", .root = -1, .ndim = -1};
+    if (call->rank->group->procs) /* messages have room for the name of an operator */
+        a->meet.offer.what = "Kernel";
     a->busy = *busy;
     work->args_size = sizeof *a;
     work->fn = busy->ns > 0 && !call->model ? busy_part : NULL;

@@ -74,6 +74,7 @@
     X(broadcast)         \
     X(all_to_all)        \
     X(all_to_all_counts) \
+    X(all_to_all_table)  \
     X(send)              \
     X(recv)              \
     X(barrier)           \

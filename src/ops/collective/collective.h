@@ -19,7 +19,7 @@ struct weir__collective_params {
     /* Of a reduction outside graphs, by ranks that are processes: this rank wants `rows` rows of
      * the result, from `first` on. */
     int64_t part; /* 0 or 1: calls are compared byte by byte (again.c), so there is no padding */
-    int64_t first, rows;
+    int64_t first, rows; /* of AllToAllTable: rows of the result */
 };
 
 /* Of AllToAllCounts: rows for and from each rank. They go with the arguments of the call, which
@@ -60,6 +60,7 @@ void weir__collective_offer(const struct weir__call *call, struct weir__offer *o
 
 int weir__collective_show(const void *args, struct weir__code_shown *shown);
 void weir__collective_want(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
+void weir__collective_aim(void *args, const void *in, void *out);
 bool weir__collective_spell(const void *args, struct weir__verb *verb);
 
 /* ---- collective_calls.c ---- */
@@ -85,5 +86,10 @@ weir_status weir__all_gather_many(weir_rank *rank, weir_tensor *x, const int64_t
 /* Of ranks that are processes, by messages. */
 weir_status weir__exchange_many(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                 const int64_t *recv, weir_tensor *into, weir_tensor **out);
+
+/* ---- collective_table.c: the same of ranks of one process ---- */
+
+weir_status weir__exchange_by_table(weir_rank *rank, weir_tensor *x, const int64_t *send,
+                                    const int64_t *recv, weir_tensor *into, weir_tensor **out);
 
 #endif

@@ -14,7 +14,7 @@ static weir_status run(const struct weir__op *op, weir_rank *rank,
 {
     weir_status st;
 
-    if (into && weir__again_run(op, p, rank, x, into, &st))
+    if (weir__again_run(op, p, rank, x, into, out, &st))
         return st;
     return weir__collective_run(op, p, &x, 1, into, out);
 }
@@ -168,13 +168,9 @@ static weir_status exchange(weir_rank *rank, weir_tensor *x, const int64_t *send
     struct weir__counts_params p = {.of_all = weir__collective_make_params(rank)};
     size_t n = (size_t)p.of_all.ranks;
 
-    if (p.of_all.ranks > WEIR_MAX_COUNTED_RANKS && rank->group->procs)
-        return weir__exchange_many(rank, x, send, recv, into, out);
     if (p.of_all.ranks > WEIR_MAX_COUNTED_RANKS)
-        return weir__fail(WEIR_ERANGE,
-                          "group '%s' has %lld ranks: exchanges with counts for each rank have at "
-                          "most %d in one process",
-                          rank->group->name, (long long)p.of_all.ranks, WEIR_MAX_COUNTED_RANKS);
+        return (rank->group->procs ? weir__exchange_many
+                                   : weir__exchange_by_table)(rank, x, send, recv, into, out);
     p.nsend = p.nrecv = p.of_all.ranks;
     memcpy(p.send, send, n * sizeof *send);
     memcpy(p.recv, recv, n * sizeof *recv);

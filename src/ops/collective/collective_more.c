@@ -69,7 +69,7 @@ static weir_status scatter_from_all(weir_rank *rank, weir_tensor *x, int root, w
 
 weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
-    int64_t send[WEIR_MAX_COUNTED_RANKS] = {0}, recv[WEIR_MAX_COUNTED_RANKS] = {0}, rows;
+    int64_t send[WEIR_MAX_RANKS], recv[WEIR_MAX_RANKS], rows;
     weir_status st;
 
     WEIR__NEED(rank, "rank");
@@ -79,17 +79,18 @@ weir_status weir_gather_to(weir_rank *rank, weir_tensor *x, int root, weir_tenso
     if ((st = check_root(rank, "gather", root)) || (st = check_rows("gather", x)))
         return st;
     rows = weir_tensor_shape(x)[0];
-    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS && rank->group->procs)
         return gather_to_all(rank, x, root, out);
-    send[root] = rows;
-    for (int i = 0; i < rank->group->nranks; i++)
+    for (int i = 0; i < rank->group->nranks; i++) {
+        send[i] = i == root ? rows : 0;
         recv[i] = rank->index == root ? rows : 0;
+    }
     return weir_all_to_all_counts(rank, x, send, recv, out);
 }
 
 weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
 {
-    int64_t send[WEIR_MAX_COUNTED_RANKS] = {0}, recv[WEIR_MAX_COUNTED_RANKS] = {0}, rows;
+    int64_t send[WEIR_MAX_RANKS], recv[WEIR_MAX_RANKS], rows;
     weir_tensor *nothing = NULL;
     weir_status st;
 
@@ -99,15 +100,15 @@ weir_status weir_scatter_from(weir_rank *rank, weir_tensor *x, int root, weir_te
         return st;
     if (rank->index == root)
         WEIR__NEED(x, "x");
-    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS)
+    if (rank->group->nranks > WEIR_MAX_COUNTED_RANKS && rank->group->procs)
         return scatter_from_all(rank, x, root, out);
     rows = weir_tensor_shape(out)[0];
-    recv[root] = rows;
-    if (rank->index == root) {
-        for (int i = 0; i < rank->group->nranks; i++)
-            send[i] = rows;
-        return weir_all_to_all_counts_into(rank, x, send, recv, out);
+    for (int i = 0; i < rank->group->nranks; i++) {
+        send[i] = rank->index == root ? rows : 0;
+        recv[i] = i == root ? rows : 0;
     }
+    if (rank->index == root)
+        return weir_all_to_all_counts_into(rank, x, send, recv, out);
     if ((st = weir_tensor_slice(out, 0, 0, 0, 1, &nothing)))
         return st;
     st = weir_all_to_all_counts_into(rank, nothing, send, recv, out);

@@ -192,6 +192,8 @@ static struct weir__collective_args *begin_work(const struct weir__call *call,
     weir__collective_offer(call, &a->meet.offer);
     a->meet.shown = weir__collective_show;
     a->meet.wanted = weir__collective_want;
+    if (call->nout)
+        a->meet.aim = weir__collective_aim;
     a->in = call->in[0]->data;
     a->out = call->nout ? call->out[0].data : call->in[0]->data;
     a->numel = weir__view_numel(call->in[0]);

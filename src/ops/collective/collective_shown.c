@@ -36,7 +36,8 @@ int weir__collective_show(const void *args, struct weir__code_shown *shown)
     return 1;
 }
 
-/* Of an all-reduce all is read, or the part that is wanted; of other calls what the rank gets. */
+/* Of an all-reduce all is read, or the part that is wanted, or in rounds this rank's slice; of
+ * other calls what the rank gets. */
 void weir__collective_want(const void *reader, const void *shower, int64_t *begin, int64_t *bytes)
 {
     const struct weir__collective_args *a = reader, *peer = shower;
@@ -47,6 +48,14 @@ void weir__collective_want(const void *reader, const void *shower, int64_t *begi
         *bytes = a->count * (int64_t)weir_dtype_size((weir_dtype)a->dtype);
         return;
     }
+    if (weir__reduces_in_rounds(a)) {
+        struct weir__range slice = weir__reduce_slice(a, a->meet.rank);
+        int64_t elem = (int64_t)weir_dtype_size((weir_dtype)a->dtype);
+
+        *begin = slice.begin * elem;
+        *bytes = weir__max(slice.end - slice.begin, 0) * elem;
+        return;
+    }
     if (*a->meet.offer.reduce) {
         *bytes /= a->scatter ? a->ranks : 1;
         *begin = a->scatter ? *bytes * a->meet.rank : 0;
@@ -55,6 +64,14 @@ void weir__collective_want(const void *reader, const void *shower, int64_t *begi
     piece = weir__move_piece(a, peer, peer->meet.rank);
     *begin = piece.bytes ? (int64_t)((uintptr_t)piece.from - (uintptr_t)peer->in) : 0;
     *bytes = piece.bytes;
+}
+
+void weir__collective_aim(void *args, const void *in, void *out)
+{
+    struct weir__collective_args *a = args;
+
+    a->in = in;
+    a->out = out;
 }
 
 bool weir__collective_spell(const void *args, struct weir__verb *v)

@@ -1,18 +1,14 @@
 /* Attention on a GPU: by a plain kernel for every type and layout; on tensor cores, in tiles for
  * many query rows and split over the keys for few. */
+#include "ops/gpu/attention_cut.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
 #define LONGEST 256 /* columns that the kernels on tensor cores hold */
 #define GROUP_ROWS \
     64 /* of attention_tiles.cu, for a group of warps where Hopper's products are used */
-#define FEW_ROWS 16  /* of attention_few.cu, as the rest */
-#define FEW_MOST 64  /* query rows of a key head that it is for */
-#define FEW_PART 256 /* keys that are worth a part of their own */
-#define FEW_PARTS 64
-#define FEW_AT_ONCE 264 /* blocks that a large GPU runs, half of them of long rows */
-#define FEW_BLOCK 64    /* what a block's begin and end take, in keys, */
-#define FEW_JOIN 192    /* and putting parts together */
+#define FEW_ROWS 16 /* of attention_few.cu, as the rest */
+#define FEW_MOST 64 /* query rows of a key head that it is for */
 
 static int64_t batches(const struct weir__attention *a)
 {
@@ -190,32 +186,14 @@ static int64_t few_units(const struct weir__attention *a)
     return batches(a) * a->key_heads * weir__div_up(shared_rows(a), FEW_ROWS);
 }
 
-static int64_t few_at_once(const struct weir__attention *a)
+static struct weir__attention_cut few_cut(const struct weir__attention *a)
 {
-    return a->d + a->dv > 256 ? FEW_AT_ONCE / 2 : FEW_AT_ONCE;
+    return weir__attention_cut(few_units(a), a->lk, (a->d + a->dv) * 2);
 }
 
-/* Roughly what `parts` parts take, in keys of a block. */
-static int64_t parts_cost(const struct weir__attention *a, int64_t units, int64_t parts)
-{
-    return weir__div_up(units * parts, few_at_once(a)) * (weir__div_up(a->lk, parts) + FEW_BLOCK) +
-           (parts > 1 ? FEW_JOIN : 0);
-}
-
-/* Of the numbers of parts that fill the GPU once, twice or three times the cheapest, or one. */
 static int64_t parts_of(const struct weir__attention *a)
 {
-    int64_t units = few_units(a), most = weir__min(a->lk / FEW_PART, (int64_t)FEW_PARTS), best = 1;
-
-    if (!has_few_rows(a) || !units)
-        return 1;
-    for (int64_t rounds = 1; rounds <= 3; rounds++) {
-        int64_t parts = weir__max(1, weir__min(rounds * few_at_once(a) / units, most));
-
-        if (parts_cost(a, units, parts) < parts_cost(a, units, best))
-            best = parts;
-    }
-    return best;
+    return has_few_rows(a) && few_units(a) ? few_cut(a).parts : 1;
 }
 
 size_t weir__gpu_attention_scratch(const struct weir__attention *a)
@@ -235,30 +213,32 @@ static int64_t most_shared(uint32_t arch)
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), warps = 4, stages = 3;
-    int64_t tile = 16 * (32 * (steps + value_steps) + 32);
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), stages = 3;
+    int64_t tile = 16 * (32 * (steps + value_steps) + 32), warps = few_cut(a).warps;
+    /* Parts are put together by the last block of each unit, or by a second phase. */
+    bool counts = l->counters >= (uint64_t)few_units(a);
 
-    if (warps * stages * tile > most_shared(l->arch))
-        stages = 2;
-    if (warps * stages * tile > most_shared(l->arch))
-        warps = 2;
+    while (warps * stages * tile + 16 > most_shared(l->arch)) {
+        warps = stages == 2 ? warps / 2 : warps;
+        stages = stages == 2 ? 3 : 2;
+    }
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;
-    l->variant[5] = a->splits > 1;
+    l->variant[5] = a->splits > 1 ? 1 + counts : 0;
     l->variant[6] = (uint8_t)warps;
     l->variant[7] = (uint8_t)stages;
     l->threads = (uint32_t)(32 * warps);
     if (phase == 0) {
         l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
-    } else {
+    } else if (!counts) {
         weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* a row each */
     }
 }
 
 static const struct weir__code few = {
-    .text = "attention_few", .contract = true, .shape = few_shape};
+    .text = "attention_few", .contract = true, .counts = true, .shape = few_shape};
 
 /* ---- which one ---- */
 

@@ -123,14 +123,16 @@ static void chain_norm_write(const void *args, struct weir__text *text)
                    "run(const weir__chain &c, int64_t i)\n    {\n    constexpr int n = %d;\n",
                    j->type, form.chain.pack, form.chain.pack);
     weir__chain_write_steps(&j->chain, &form.chain, text);
-    weir__text_add(text,
-                   "    return r%d;\n    }\n};\n\n"
-                   "extern \"C\" __global__ void __launch_bounds__(512) "
-                   "chain_norm(const __grid_constant__ weir__chain_norm a)\n{\n"
-                   "    await_earlier();\n"
-                   "    for (int64_t row = blockIdx.x; row < a.count; row += gridDim.x)\n"
-                   "        norm_row<%d, %d, %d, %d, %d, %d, First>(a, row);\n}\n",
-                   j->step, j->type, j->centred, form.held, form.out, form.weight, form.bias);
+    weir__text_add(
+        text,
+        "    return r%d;\n    }\n};\n\n"
+        "extern \"C\" __global__ void __launch_bounds__(512) "
+        "chain_norm(const __grid_constant__ weir__chain_norm a)\n{\n"
+        "    await_earlier();\n"
+        "    int turn = 0;\n"
+        "    for (int64_t row = blockIdx.x; row < a.count; row += gridDim.x, turn ^= 1)\n"
+        "        norm_row<%d, %d, %d, %d, %d, %d, First>(a, row, turn);\n}\n",
+        j->step, j->type, j->centred, form.held, form.out, form.weight, form.bias);
 }
 
 const struct weir__code weir__gpu_chain_norm = {

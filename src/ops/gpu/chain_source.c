@@ -27,11 +27,11 @@ static void add_input(struct weir__text *text, const struct weir__chain_step *st
     int8_t in = step->in[i];
 
     if (i >= step->nin || in == WEIR__CHAIN_CONSTANT)
-        weir__text_add(text, "0, ");
+        weir__text_add(text, "nullptr, ");
     else if (in >= 0)
-        weir__text_add(text, "m%d.v[k], ", in);
+        weir__text_add(text, "m%d.v + k, ", in);
     else
-        weir__text_add(text, "r%d.v[k], ", WEIR__CHAIN_RESULT(in));
+        weir__text_add(text, "r%d.v + k, ", WEIR__CHAIN_RESULT(in));
 }
 
 static void add_step(struct weir__text *text, const struct weir__chain *c, int s)
@@ -41,8 +41,9 @@ static void add_step(struct weir__text *text, const struct weir__chain *c, int s
 
     for (int i = 0; i < step->nin; i++)
         constants |= step->in[i] == WEIR__CHAIN_CONSTANT ? 1u << i : 0;
-    weir__text_add(text, "        r%d.v[k] = apply<%d, %d, %d, %d, %d, %u>(", s, step->code,
-                   step->out_type, step->in_type[0], step->in_type[1], step->in_type[2], constants);
+    weir__text_add(text, "        apply_some<w, %d, %d, %d, %d, %d, %u>(r%d.v + k, ", step->code,
+                   step->out_type, step->in_type[0], step->in_type[1], step->in_type[2], constants,
+                   s);
     for (int i = 0; i < WEIR__EW_MAX_IN; i++)
         add_input(text, step, i);
     weir__text_add(text, "c.constant[%d]);\n", s);
@@ -59,7 +60,8 @@ void weir__chain_write_steps(const struct weir__chain *c, const struct weir__cha
         }
     for (int s = 0; s < c->nsteps; s++)
         weir__text_add(text, "    Pack<Type<%d>::store, n> r%d;\n", c->step[s].out_type, s);
-    weir__text_add(text, "#pragma unroll\n    for (int k = 0; k < n; k++) {\n");
+    weir__text_add(text, "    constexpr int w = n %% 2 ? 1 : 2;\n"
+                         "#pragma unroll\n    for (int k = 0; k < n; k += w) {\n");
     for (int s = 0; s < c->nsteps; s++)
         add_step(text, c, s);
     weir__text_add(text, "    }\n");

@@ -13,7 +13,8 @@ extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_chain_no
 extern const struct weir__code weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
     weir__gpu_gating;
-extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter;
+extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter,
+    weir__gpu_scatters;
 extern const struct weir__code weir__gpu_expert_order, weir__gpu_expert_sum, weir__gpu_choice;
 extern const struct weir__code weir__gpu_sort, weir__gpu_nonzero, weir__gpu_gen, weir__gpu_rotary;
 extern const struct weir__code weir__gpu_gemm, weir__gpu_busy, weir__gpu_busy_part;

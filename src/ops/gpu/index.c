@@ -2,6 +2,7 @@
 #include "ops/host/move/index.h"
 
 #include "ops/gpu/gpu.h"
+#include "ops/gpu/scatters.h"
 #include "ops/gpu/spread.h"
 #include "ops/host/move/nonzero.h"
 #include "ops/host/row.h"
@@ -124,7 +125,13 @@ static void scatter_shape(const void *args, unsigned phase, unsigned cores,
 }
 
 const struct weir__code weir__gpu_scatter = {
-    .text = "scatter", .fails = true, .shape = scatter_shape};
+    .text = "scatter",
+    .fails = true,
+    .shape = scatter_shape,
+    .joined = &weir__gpu_scatters,
+    .joined_size = sizeof(struct weir__scatters),
+    .join = weir__scatters_join,
+};
 
 static void nonzero_shape(const void *args, unsigned phase, unsigned cores,
                           struct weir__code_launch *l)

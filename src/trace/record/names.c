@@ -9,11 +9,18 @@
 
 enum { MAX_NAMES = 1 << 20, MAX_SCOPES = 1 << 16, PAGE = 1024, SEEN = 512 };
 
+/* Open addressing. A slot is written once; 0 is free. */
+struct slots {
+    struct slots *smaller; /* that came before; somebody may be looking there still */
+    uint32_t n;
+    _Atomic uint32_t ids[];
+};
+
+/* Names are added under the lock and found without it: many threads record at once. */
 struct table {
     pthread_mutex_t lock;
     uint32_t n, limit; /* n counts the empty text, number 0 */
-    uint32_t *slots;   /* open addressing; 0 is free */
-    uint32_t nslots;
+    _Atomic(struct slots *) slots;
     _Atomic(char **) pages[MAX_NAMES / PAGE];
 };
 
@@ -36,29 +43,31 @@ static const char *text_of(struct table *t, uint32_t id)
     return id && page ? page[id % PAGE] : "";
 }
 
-static uint32_t *slot_of(struct table *t, const char *text)
+/* The slot that has the text, or the free one where it belongs. */
+static _Atomic uint32_t *slot_of(struct table *t, struct slots *slots, const char *text)
 {
-    uint32_t i = (uint32_t)hash(text) & (t->nslots - 1);
+    uint32_t i = (uint32_t)hash(text) & (slots->n - 1), id;
 
-    while (t->slots[i] && strcmp(text_of(t, t->slots[i]), text))
-        i = (i + 1) & (t->nslots - 1);
-    return &t->slots[i];
+    while ((id = atomic_load_explicit(&slots->ids[i], memory_order_acquire)) &&
+           strcmp(text_of(t, id), text))
+        i = (i + 1) & (slots->n - 1);
+    return &slots->ids[i];
 }
 
-static bool grow_slots(struct table *t)
+/* All smaller ones together take less room than the new ones. */
+static struct slots *grow_slots(struct table *t, struct slots *old)
 {
-    uint32_t *old = t->slots, nold = t->nslots;
-    uint32_t *fresh = calloc(nold ? 2 * nold : 256, sizeof *fresh);
+    uint32_t n = old ? 2 * old->n : 256;
+    struct slots *fresh = calloc(1, sizeof *fresh + n * sizeof *fresh->ids);
 
     if (!fresh)
-        return false;
-    t->slots = fresh;
-    t->nslots = nold ? 2 * nold : 256;
-    for (uint32_t i = 0; i < nold; i++)
-        if (old[i])
-            *slot_of(t, text_of(t, old[i])) = old[i];
-    free(old);
-    return true;
+        return NULL;
+    fresh->smaller = old;
+    fresh->n = n;
+    for (uint32_t id = 1; id < t->n; id++)
+        atomic_store_explicit(slot_of(t, fresh, text_of(t, id)), id, memory_order_relaxed);
+    atomic_store_explicit(&t->slots, fresh, memory_order_release);
+    return fresh;
 }
 
 static uint32_t add(struct table *t, const char *text)
@@ -80,14 +89,22 @@ static uint32_t add(struct table *t, const char *text)
 
 static uint32_t find_or_add(struct table *t, const char *text)
 {
-    uint32_t id = 0, *slot;
+    struct slots *slots = atomic_load_explicit(&t->slots, memory_order_acquire);
+    _Atomic uint32_t *slot;
+    uint32_t id = 0;
 
     if (!*text)
         return 0;
+    if (slots && (id = atomic_load_explicit(slot_of(t, slots, text), memory_order_acquire)))
+        return id;
     pthread_mutex_lock(&t->lock);
-    if (t->n * 2 < t->nslots || grow_slots(t)) {
-        slot = slot_of(t, text);
-        id = *slot ? *slot : (*slot = add(t, text));
+    slots = atomic_load_explicit(&t->slots, memory_order_relaxed);
+    if ((slots && t->n * 2 < slots->n) || (slots = grow_slots(t, slots))) {
+        slot = slot_of(t, slots, text);
+        if (!(id = atomic_load_explicit(slot, memory_order_relaxed))) {
+            id = add(t, text);
+            atomic_store_explicit(slot, id, memory_order_release);
+        }
     }
     pthread_mutex_unlock(&t->lock);
     return id;

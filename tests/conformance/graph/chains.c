@@ -271,17 +271,6 @@ static weir_plan *plan_of(weir_device *dev, const struct chain *c, weir_tensor *
     return plan;
 }
 
-static void check_same(weir_tensor *want, weir_tensor *got)
-{
-    size_t want_size, got_size;
-    void *a = read_bytes(want, &want_size), *b = read_bytes(got, &got_size);
-
-    CHECK_EQ(want_size, got_size);
-    CHECK_MEM_EQ(b, a, want_size);
-    free(a);
-    free(b);
-}
-
 CONFORMANCE(chains, in_plans_give_the_bits_of_the_operators_one_by_one)
 {
     struct rng rng = rng_make("chains", 0);

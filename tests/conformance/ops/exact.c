@@ -2,6 +2,7 @@
  * hold, and one rounding where one is promised. */
 #include "conformance/conformance.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static weir_tensor *longs(weir_device *dev, int64_t n, const int64_t *values)
@@ -259,4 +260,44 @@ CONFORMANCE(exact, products_of_bytes_are_whole_sums)
                       (long long)sizes[i][2]);
             check_product(dev, WEIR_I8, sizes[i][0], sizes[i][1], sizes[i][2], &rng);
         }
+}
+
+/* Every number of 16 bits: the result is the nearest one, or so close to the middle between two
+ * that f32 cannot tell; its sign is the number's. */
+CONFORMANCE(exact, tanh_of_every_number_of_16_bits_is_rounded_once)
+{
+    enum { ALL = 65536 };
+    static uint16_t numbers[ALL], got[ALL];
+    static double x[ALL], y[ALL];
+    static const struct {
+        weir_dtype dtype;
+        int digits, least; /* of the significand; the smallest exponent */
+    } types[] = {{WEIR_BF16, 8, -126}, {WEIR_F16, 11, -14}};
+
+    for (int i = 0; i < ALL; i++)
+        numbers[i] = (uint16_t)i;
+    for (size_t k = 0; k < countof(types); k++) {
+        weir_tensor *t, *out;
+        int64_t n = ALL;
+
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), types[k].dtype, 1, &n, numbers, &t));
+        CHECK_OK(weir_tanh(t, &out));
+        CHECK_OK(weir_tensor_read(out, got, sizeof got));
+        decode(types[k].dtype, numbers, ALL, x);
+        decode(types[k].dtype, got, ALL, y);
+        for (int i = 0; i < ALL; i++) {
+            double want = tanh(x[i]), step;
+            int exponent;
+
+            frexp(want, &exponent);
+            exponent = exponent - 1 < types[k].least ? types[k].least : exponent - 1;
+            step = ldexp(1, exponent - types[k].digits + 1);
+            test_note("%s: tanh(%g) is %g, not %g", weir_dtype_name(types[k].dtype), x[i], want,
+                      y[i]);
+            CHECK(isnan(x[i]) ? isnan(y[i]) : fabs(y[i] - want) <= 0.505 * step);
+            CHECK(isnan(x[i]) || signbit(x[i]) == signbit(y[i]));
+        }
+        weir_tensor_release(t);
+        weir_tensor_release(out);
+    }
 }

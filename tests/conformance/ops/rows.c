@@ -3,9 +3,6 @@
  */
 #include "conformance/conformance.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static weir_tensor *random_tensor(weir_device *dev, weir_dtype dtype, int ndim,
                                   const int64_t *shape, uint64_t seed, double low, double high)
 {
@@ -14,17 +11,6 @@ static weir_tensor *random_tensor(weir_device *dev, weir_dtype dtype, int ndim,
     CHECK_OK(weir_tensor_empty(weir_stream_default(dev), dtype, ndim, shape, &t));
     CHECK_OK(weir_random_uniform(t, seed, low, high));
     return t;
-}
-
-static void check_same(weir_tensor *a, weir_tensor *b)
-{
-    size_t size, other;
-    void *left = read_bytes(a, &size), *right = read_bytes(b, &other);
-
-    CHECK_EQ(size, other);
-    CHECK(!memcmp(left, right, size));
-    free(left);
-    free(right);
 }
 
 struct rows {

@@ -44,6 +44,7 @@ static bool is_known(const char *listed)
         "broadcast",
         "all_to_all",
         "all_to_all_counts",
+        "all_to_all_table",
         "send",
         "recv",
         "barrier",

@@ -223,6 +223,18 @@ CONFORMANCE(tiles, attention_of_few_queries)
     check_attentions(dev, cases, countof(cases));
 }
 
+CONFORMANCE(tiles, attention_of_one_query_of_many_sequences)
+{
+    static const struct attention cases[] = {
+        {8, 16, 16, 1, 128, 128, 128, false, BOOL_MASK | HIDDEN},
+        {9, 16, 16, 1, 40, 64, 64, false, ADDED_MASK}, /* more than a GPU has cores */
+        {5, 64, 32, 1, 70, 32, 64, false, BOOL_MASK},
+        {1, 8, 8, 1, 2200, 64, 64, false, NO_MASK}, /* in many parts */
+    };
+
+    check_attentions(dev, cases, countof(cases));
+}
+
 CONFORMANCE(tiles, attention_of_few_queries_to_a_cache_that_is_mostly_hidden)
 {
     static const struct attention cases[] = {

@@ -328,6 +328,17 @@ void *read_bytes(weir_tensor *t, size_t *size)
     return data;
 }
 
+void check_same(weir_tensor *want, weir_tensor *got)
+{
+    size_t want_size, got_size;
+    void *a = read_bytes(want, &want_size), *b = read_bytes(got, &got_size);
+
+    CHECK_EQ(want_size, got_size);
+    CHECK_MEM_EQ(b, a, want_size);
+    free(a);
+    free(b);
+}
+
 void download(weir_tensor *t, struct array *out)
 {
     void *bytes = read_bytes(t, NULL);

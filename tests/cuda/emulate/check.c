@@ -185,10 +185,6 @@ void emu_acquire(const uint32_t *clock)
         t->clock[i] = clock[i] > t->clock[i] ? clock[i] : t->clock[i];
 }
 
-void emu_fence(void)
-{
-}
-
 static uint32_t time_now(void)
 {
     return emu.module->kernel->by_clocks ? emu_self()->time
@@ -199,7 +195,7 @@ static uint32_t time_now(void)
 static bool is_before(struct stamp s, bool shared)
 {
     if (s.epoch < emu.block_epoch)
-        return shared || s.epoch < emu.launch_epoch;
+        return shared || s.epoch < emu.launch_epoch || emu_is_told(s.epoch);
     if (s.epoch < emu.epoch || (int)s.thread == emu.current)
         return true;
     if (emu.module->kernel->by_clocks)
@@ -354,6 +350,9 @@ void emu_access(const void *p, size_t size, int how, const void *from)
     place = from;
     if (address - (uintptr_t)emu.module->shared < emu.module->shared_size)
         check_shared(address, size, how);
-    else if (how != EMU_READ || address - emu.module->image >= emu.module->image_size)
+    else if (how != EMU_READ || address - emu.module->image >= emu.module->image_size) {
         check_global(address, size, how);
+        if (how == EMU_ATOMIC)
+            emu_change_word(address);
+    }
 }

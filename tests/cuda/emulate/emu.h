@@ -47,6 +47,10 @@ struct emu_thread {
     /* Its time, where order is kept by clocks; see check.c. */
     uint32_t time;
     uint32_t *clock;
+    /* In which block it has fenced, and in which epoch; in which it has changed a word, which, and
+     * what it then heard: see publish.c. */
+    uint32_t fenced_in, fenced, changed_in;
+    int changed, heard;
     /* What it has under way. */
     struct emu_copy *copies;
     int ncopies, copy_group;
@@ -137,8 +141,13 @@ void emu_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The current thread's past is known to whoever takes the clock over. */
 void emu_release(uint32_t *clock);
 void emu_acquire(const uint32_t *clock);
-void emu_fence(void);
 void emu_begin_launch(void);
 void emu_begin_block(void);
+
+/* ---- publish.c ---- */
+void emu_fence(void);
+void emu_change_word(uintptr_t address);
+/* Whether what another block did in that epoch is known to come before. */
+bool emu_is_told(uint32_t epoch);
 
 #endif

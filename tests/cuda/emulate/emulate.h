@@ -7,8 +7,8 @@
  * for them (async.c). Each access is checked (check.c): bounds    memory that the fake driver has
  * given, or shared memory of the launch's size; order     two threads that touch the same bytes,
  * one of them writing, have a barrier between them, or both are atomic; blocks of a launch have
- * none; contents  shared memory is written before it is read. A fault ends the process with what,
- * who and where, unless a test catches it.
+ * none, but may count (publish.c); contents  shared memory is written before it is read. A fault
+ * ends the process with what, who and where, unless a test catches it.
  *
  * One thread, that of the fake GPU's engine, runs kernels. */
 #ifndef TESTS_CUDA_EMULATE_EMULATE_H

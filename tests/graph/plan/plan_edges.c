@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "device/device.h"
 #include "harness/test.h"
 #include "weir/weir.h"
 
@@ -349,6 +350,52 @@ TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
     }
     weir_event_destroy(e);
     weir_buffer_free(b);
+    weir_tensor_release(x);
+    weir_tensor_release(z);
+    weir_plan_destroy(plan);
+    CHECK_OK(weir_device_close(dev));
+}
+
+static struct weir__mark last_of(weir_stream *s)
+{
+    return (struct weir__mark){s, weir__stream_submitted(s)};
+}
+
+/* Runs on two streams and other work on the plan's own, in any order. */
+TEST(plan_edges, a_run_of_a_merged_plan_comes_after_all_that_is_queued_on_its_streams)
+{
+    const weir_launch launch = {.name = "work"};
+    struct weir__mark before[2] = {{NULL, 0}, {NULL, 0}}; /* the lane's work, the last run */
+    weir_stream *callers[2], *lane;
+    uint32_t random = 1;
+    weir_tensor *x, *z;
+    weir_device *dev;
+    weir_plan *plan;
+
+    n = 64;
+    CHECK_OK(weir_device_open("cpu:threads=2", &dev));
+    CHECK_OK(weir_stream_tagged(dev, "lane", 0, &lane));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(weir_stream_create(dev, NULL, &callers[i]));
+    x = new_tensor(lane, 1);
+    z = new_tensor(lane, 1);
+    plan = two_steps(dev, NULL);
+    for (int step = 0; step < 1000; step++) {
+        weir_stream *s;
+
+        random = random * 1664525 + 1013904223;
+        s = callers[random >> 30 & 1];
+        if (random >> 28 & 3) {
+            CHECK_OK(weir_plan_run(plan, s, &x, 1, &z, 1));
+            for (int i = 0; i < 2; i++)
+                CHECK(!before[i].stream || weir__stream_is_after(s, before[i], WEIR__WAIT_ORDER));
+            before[1] = last_of(s);
+        } else {
+            CHECK_OK(weir_launch_submit(lane, &launch));
+            CHECK(!before[1].stream || weir__stream_is_after(lane, before[1], WEIR__WAIT_ORDER));
+            before[0] = last_of(lane);
+        }
+    }
     weir_tensor_release(x);
     weir_tensor_release(z);
     weir_plan_destroy(plan);

@@ -246,23 +246,27 @@ def test_attention_that_pytorch_spells_out_is_one_operator(dtype):
     assert compiled(window, q, k, v, numbers, near=near) == ["Attention"]
 
 
-def traced(mask_of, dtype=torch.bfloat16):
-    """A graph as PyTorch traces it on a GPU, rewritten: the mask that cuDNN's attention is given."""
+def traced(mask_of, dtype=torch.bfloat16, whole=False):
+    """A graph as PyTorch traces it on a GPU, rewritten: its attention, the mask, and whether it is causal."""
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
     from weir._torch.rewrite import patterns
 
     def f(q, k, v, mask):
         cudnn = torch.ops.aten._scaled_dot_product_cudnn_attention.default
-        return cudnn(q, k, v, mask_of(mask), False, 0.0, False, False, scale=0.25)[0]
+        made = cudnn(q, k, v, mask_of(mask), False, 0.0, False, False, scale=0.25)
+        return made[:2] if whole else made[0]
 
     with FakeTensorMode(allow_non_fake_inputs=True):
         rows = [torch.empty(2, 4, 3, 16, dtype=dtype) for _ in range(3)]
         mask = torch.empty(2, 1, 3, 3, dtype=torch.bool)
         module = make_fx(f)(*rows, mask)
     patterns.rewrite(module)
-    (node,) = (n for n in module.graph.nodes if "cudnn" in str(n.target))
-    return node.args[3], len(node.args) > 6 and node.args[6]
+    module.graph.lint()
+    (node,) = (n for n in module.graph.nodes if "attention" in str(n.target))
+    if node.target is torch.ops.weir.attention.default:
+        return "weir", node.args[3], node.args[4]
+    return "cudnn", node.args[3], len(node.args) > 6 and node.args[6]
 
 
 def scalar(x, dtype):
@@ -278,12 +282,12 @@ def test_a_mask_of_bools_that_pytorch_made_numbers_is_bools_again(number):
         return torch.where(mask.logical_not(), number, scalar(0.0, dtype))
 
     for pytorch in (newer, older):
-        mask, causal = traced(pytorch)
-        assert mask.op == "placeholder" and not causal
-        mask, _ = traced(lambda m: pytorch(m).expand(2, 4, 3, 3))  # noqa: B023
+        whose, mask, causal = traced(pytorch)
+        assert whose == "weir" and mask.op == "placeholder" and not causal
+        whose, mask, _ = traced(lambda m: pytorch(m).expand(2, 4, 3, 3))  # noqa: B023
         assert mask.target is torch.ops.aten.expand.default and mask.args[0].op == "placeholder"
-        mask, causal = traced(lambda m: pytorch(torch.ones(3, 3, dtype=torch.bool).tril()))  # noqa: B023
-        assert mask is None and causal
+        whose, mask, causal = traced(lambda m: pytorch(torch.ones(3, 3, dtype=torch.bool).tril()))  # noqa: B023
+        assert whose == "cudnn" and mask is None and causal
 
 
 def test_numbers_that_a_program_adds_stay_numbers():
@@ -291,8 +295,17 @@ def test_numbers_that_a_program_adds_stay_numbers():
         return lambda mask: torch.where(mask, 0.0, scalar(number, dtype))
 
     for dtype, number in ((torch.bfloat16, -1000.0), (torch.float16, -65504.0)):
-        mask, _ = traced(least(dtype, number), dtype)
-        assert mask.target is torch.ops.aten.where.self
+        whose, mask, _ = traced(least(dtype, number), dtype)
+        assert whose == "cudnn" and mask.target is torch.ops.aten.where.self
+
+
+def test_attention_that_stays_pytorchs_keeps_its_mask_of_numbers():
+    """Its kernels refuse bools."""
+    for dtype, whole in ((torch.float32, False), (torch.bfloat16, True)):
+        whose, mask, _ = traced(
+            lambda m: torch.where(m, 0.0, scalar(-math.inf, dtype)), dtype, whole  # noqa: B023
+        )
+        assert whose == "cudnn" and mask.target is torch.ops.aten.where.self
 
 
 def test_what_looks_like_attention_and_is_none_stays():

@@ -3,8 +3,6 @@
 import ctypes
 import gc
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -53,27 +51,52 @@ def test_views_that_are_written_may_lie_elsewhere_in_their_tensor(dynamic, detac
         assert torch.equal(ours, theirs)
 
 
-_ZEROS = """
-import torch
-
 def arithmetic(x, s):
     return x / s, x * s, x + s
 
-x = torch.tensor([1.0, -2.0, -0.0])
-for numbers in ((2.5, 0.0, -0.0, 3.0, -0.0, 0.0), (0.0, -0.0, 0.0), (-0.0, 0.0, -0.0)):
-    torch._dynamo.reset()
-    run = torch.compile(arithmetic, backend="weir", dynamic=True)
+
+@pytest.mark.parametrize("backend", ["eager", "weir"])
+@pytest.mark.parametrize("numbers", [(2.5, 0.0, -0.0, 3.0, -0.0, 0.0), (0.0, -0.0, 0.0), (-0.0, 0.0, -0.0)])
+def test_zero_and_minus_zero_are_two_numbers(backend, numbers):
+    """Where sizes are open. Else a number is a constant to PyTorch, whose guards take the two for one."""
+    x = torch.tensor([1.0, -2.0, -0.0])
+    run = torch.compile(arithmetic, backend=backend, dynamic=True)
     for s in numbers:
         for got, want in zip(run(x, s), arithmetic(x, s)):
             assert torch.equal(got.view(torch.int32), want.view(torch.int32)), s
-"""
 
 
-def test_zero_and_minus_zero_are_two_numbers():
-    """In a process of its own: behind many other tests one zero was taken for the other. PyTorch's guards do
-    that where a number is a constant to it."""
-    done = subprocess.run([sys.executable, "-c", _ZEROS], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
+ALIKE = [0.0, -0.0, 0, False, 1, True, 1.0, 2**53 + 1, float(2**53), float("nan"), float("inf")]
+
+
+def test_numbers_that_python_takes_for_equal_are_not_shared():
+    """All pairs, as constants of one graph, which computes once what it says twice."""
+    texts = [f"torch.full((2,), {n!r}), x * {n!r}, x / {n!r}, x == {n!r}" for n in ALIKE]
+    texts += [f"torch.full((2,), complex({a}, {b}))" for a in (0.0, -0.0) for b in (0.0, -0.0)]
+    space = {"torch": torch, "nan": float("nan"), "inf": float("inf")}
+    exec(f"def function(x):\n    return [{', '.join(texts)}]", space)
+    x = torch.tensor([1.5, -2.0], dtype=torch.float64)
+    got, want = torch.compile(space["function"], backend="weir")(x), space["function"](x)
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype and torch.equal(a.isnan(), b.isnan())
+        a, b = (t.masked_fill(t.isnan(), 0).view(-1) for t in (a, b))
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def test_a_graph_of_numbers_that_are_arguments_is_built_for_each():
+    graph = torch.fx.Graph()
+    x, s = graph.placeholder("x"), graph.placeholder("s")
+    y = graph.call_function(torch.ops.aten.mul.Tensor, (x, s))
+    graph.output([y])
+    example = torch.tensor([1.5, -2.0])
+    x.meta["val"], s.meta["val"], y.meta["val"] = example, 2.5, example * 2.5
+    module = torch.fx.GraphModule(torch.nn.Module(), graph)
+    run = weir.get_npu_backend()._compile(module, [example, 2.5], inference=True)
+    for number in (2.5, *ALIKE[:2], 1.0, True, float("nan"), 2.5, 3.5):
+        (got,) = run([example, number])
+        torch.testing.assert_close(got, example * number, equal_nan=True, rtol=0, atol=0)
+        if number == number:
+            assert torch.equal(got.signbit(), (example * number).signbit())
 
 
 def test_a_view_of_arithmetic_with_a_number_is_a_view():

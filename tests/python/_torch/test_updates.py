@@ -241,3 +241,51 @@ def test_random_writes_give_what_eager_ones_give(salt):
 @pytest.mark.parametrize("salt", range(12, 20))
 def test_random_writes_of_graphs_in_parts_give_what_eager_ones_give(host, salt):  # noqa: F811
     _same(_program(salt), _arguments, calls=5)
+
+
+def _layers(caches, counts, key, back):
+    """As a model with a static cache: each layer places a token where it counts, and counts on."""
+    made = []
+    for cache, count in zip(caches, counts):
+        at = torch.arange(1) + count - back
+        cache[:, at] = key
+        count.add_(1)
+        key = key + cache.amax(1, keepdim=True)
+        made.append(count * 2)  # which is the new one
+    return [key, *made]
+
+
+@pytest.mark.parametrize("back", [0, 5])  # places that count from the end
+def test_what_layers_count_is_worked_out_at_the_beginning(device, back):
+    def step(a, b, c, i, j, k, key):
+        return _layers((a, b, c), (i, j, k), key, back)
+
+    def make():
+        torch.manual_seed(0)
+        caches = [torch.zeros(2, 8, 4) for _ in range(3)]
+        return *caches, *(torch.tensor(n) for n in (1, 2, 1)), torch.randn(2, 1, 4)
+
+    lines = _listing(_same(step, make)).splitlines()
+    last = max(i for i, line in enumerate(lines) if "CopyInto" in line)
+    assert last < min(i for i, line in enumerate(lines) if "Scatter_" in line), "\n".join(lines)
+
+
+def test_a_count_that_is_read_later_is_written_behind_that(device):
+    def step(i, x, places):
+        new = i + 1
+        y = torch.relu(x) + i  # the old one, behind what cannot move
+        z = y.cumsum(0) * i
+        i.copy_(new)
+        return y, z, places[i.clamp(0, 3)]
+
+    _same(step, lambda: (torch.tensor([1]), torch.arange(6.0), torch.arange(4.0)))
+
+
+def test_arguments_that_are_exchanged_get_their_old_elements(device):
+    def step(i, j):
+        a, b = j.clone(), i + 0
+        i.copy_(a)
+        j.copy_(b)
+        return (i + j,)
+
+    _same(step, lambda: (torch.tensor([1]), torch.tensor([5])))

@@ -18,7 +18,7 @@ def command(*args, **kwargs):
         [sys.executable, "-m", "weir.compat", *args],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         **kwargs,
     )
 

@@ -25,6 +25,23 @@ def close(got, want, tolerance=1e-4):
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "weir"])
+def test_numbers_are_told_apart_where_pytorchs_functions_are_weirs(torch, backend):
+    """Dynamo calls torch.as_tensor for numbers: were weir's compiled by itself, its guards would take 0.0 and
+    -0.0 for one, and it would be compiled for each number."""
+
+    def arithmetic(x, s):
+        return x / s, x * s, x + s
+
+    run, x = torch.compile(arithmetic, backend=backend, dynamic=True), torch.tensor([1.0, -2.0, -0.0])
+    run(x, 2.5)
+    torch._dynamo.utils.counters.clear()
+    for s in (0.0, -0.0, 3.0, -0.0, 0.0, *range(20)):
+        for got, want in zip(run(x, float(s)), arithmetic(x, float(s))):
+            assert torch.equal(got.view(torch.int32), want.view(torch.int32)), s
+    assert torch._dynamo.utils.counters["frames"]["total"] <= 1
+
+
 # ---- torch_npu ----
 
 

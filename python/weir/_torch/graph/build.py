@@ -12,7 +12,7 @@ from ..._log import logger
 from ...errors import Error
 from .. import effects, library, values
 from ..lower import backward, fallback, grouped, indices, pairs, shaping, table
-from ..rewrite import updates
+from ..rewrite import patterns, updates
 from . import origins, places
 from .open_sizes import Built, Input, OpenSizes, Output
 from .places import Unsupported
@@ -46,6 +46,7 @@ class Builder(OpenSizes):
         self.shared = []  # their tensors
         self.effect = None  # stands for what operators with effects have done so far
         self.symbols = None  # of a graph of open sizes
+        self.early, self.indices = {}, {}  # see _follow
 
     def build(self, examples, elastic=False):
         """The graph for the sizes of the examples, or, if ``elastic``, for all: then it raises
@@ -76,6 +77,7 @@ class Builder(OpenSizes):
                     if node.op not in ("placeholder", "output"):
                         built.origins.enter(node)
                         self.env[node] = self._run(node)
+                        self._follow(node)
                     if self.symbols:
                         self.symbols.note(node.meta.get("val"), self.env.get(node))
                 self._check_scopes()
@@ -109,6 +111,18 @@ class Builder(OpenSizes):
             )
 
     # ---- nodes ----
+
+    def _follow(self, node):
+        """What is made right behind a node, where its neighbours are: what writing at it as an index
+        needs, and arguments' new values that are of a few elements."""
+        for n in self.indices.get(node, ()):
+            if isinstance(self.env[node], _C.Tensor):
+                indices.wrap_early(self.env[node], n)
+        for argument, value in self.early.get(node, ()):
+            made, target = self.env[value], self.env[argument]
+            if not isinstance(made, values.Opaque):
+                target.copy_(made.cast(target.dtype).expand(tuple(target.shape)))
+                self.placed.add(value)
 
     def _run(self, node):
         if node.op == "get_attr":
@@ -398,8 +412,21 @@ class Builder(OpenSizes):
             return ()
         if self.gpu and not all(map(self.gpu.holds, [*new, *(examples[i] for i in self.written)])):
             return ()
-        self.in_place = updates.made_in_place(self.module.graph, self.written)
+        graph = self.module.graph
+        self.in_place = updates.made_in_place(graph, self.written)
+        if not effects.orders(self.module):
+            self.early = updates.written_early(graph, self.written, self.in_place, patterns.FEW)
+            self.indices = self._short_indices()
         return tuple(self.written)
+
+    def _short_indices(self):
+        found = {}
+        for node in self.in_place:
+            for index, n in indices.places_of(node):
+                traced = places.traced(index)
+                if traced is not None and self.sizes.numbers(traced.shape)[:1] <= (patterns.FEW,):
+                    found.setdefault(index, set()).add(self.sizes.number(n))
+        return found
 
     def _write(self, built):
         """The arguments' new values, where they are not there yet."""

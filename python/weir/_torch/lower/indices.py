@@ -12,7 +12,8 @@ aten = torch.ops.aten
 
 
 class _Wrapped(threading.local):
-    last = (None, None, None)  # an index, what it counts up to, and what came of it
+    def __init__(self):
+        self.known = {}  # (id of an index, what it counts up to): the index, and what came of it
 
 
 _wraps = _Wrapped()
@@ -21,9 +22,8 @@ _wraps = _Wrapped()
 def forget(written=None):
     """A graph is built, or elements of ``written`` are others: an index of another type is none of
     them."""
-    index = _wraps.last[0]
-    if written is None or index is None or index.dtype is written.dtype:
-        _wraps.last = (None, None, None)
+    kept = _wraps.known.items() if written is not None else ()
+    _wraps.known = {k: v for k, v in kept if v[0].dtype is not written.dtype}
 
 
 def _wrapped(index, n):
@@ -31,9 +31,27 @@ def _wrapped(index, n):
     _need(index.dtype in _INTS)
     if _C.scope_depth():
         return _C.where(_C.lt(index, 0), _C.add(index, n), index)
-    if _wraps.last[0] is not index or _wraps.last[1] != n:
-        _wraps.last = index, n, _C.where(_C.lt(index, 0), _C.add(index, n), index)
-    return _wraps.last[2]
+    key = id(index), n
+    if key not in _wraps.known:
+        _wraps.known[key] = index, _C.where(_C.lt(index, 0), _C.add(index, n), index)
+    return _wraps.known[key][1]
+
+
+def places_of(node):
+    """[(index, size)] of what a node writes at: the nodes of indices, and what they count up to."""
+    if node.target is aten.index_copy.default:
+        x, dim, index = node.args[:3]
+        return [(index, x.meta["val"].shape[dim])] if x.meta["val"].ndim else []
+    if node.target is not aten.index_put.default:
+        return []
+    x, given = node.args[:2]
+    return [(index, x.meta["val"].shape[d]) for d, index in enumerate(given) if index is not None]
+
+
+def wrap_early(index, n):
+    """Makes what writing at the index will need, beside what the index is made of."""
+    if index.dtype in _INTS and index.ndim == 1 and not _C.scope_depth():
+        _wrapped(index, n)
 
 
 def _combined(index, others):

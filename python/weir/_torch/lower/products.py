@@ -3,6 +3,7 @@
 import torch
 
 from ... import _C
+from .. import kernels
 from .table import _need, lowers
 
 aten = torch.ops.aten
@@ -56,10 +57,7 @@ def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None
 
 
 def _on_tensor_cores(q, k, v):
-    """On a GPU: PyTorch has kernels for heads that weir's do not hold, and for plain floats."""
-    sizes = q.shape[-1], v.shape[-1]
-    _need(q.dtype.name in ("float16", "bfloat16") and max(sizes) <= 256)
-    _need(all(size % 8 == 0 for size in sizes))
+    _need(kernels.suit_tensor_cores(q.dtype.name, q.shape[-1], v.shape[-1]))
 
 
 @lowers(aten._scaled_dot_product_flash_attention.default)

@@ -2,6 +2,7 @@
 products and a softmax is one operator again."""
 
 import math
+import operator
 
 import torch
 
@@ -31,24 +32,51 @@ def _masked(graph, node, known):
         mask = node.args[mask_at] if len(node.args) > mask_at else None
     if mask is None or _shape(node.args[0]) is None or _shape(node.args[1]) is None:
         return False
-    hides, says, seen = _HIDES.get(node.target, _ALWAYS), None, None
+    hides, says = _HIDES.get(node.target, _ALWAYS), None
     if mask in known:
         says = _meaning(known[mask], _shape(node.args[0])[-2], _shape(node.args[1])[-2], hides)
     if says is None:
-        seen = _seen(graph, node, mask, known, hides)
-    if says is None and seen is None:
-        return False
+        return not isinstance(mask_at, str) and _with_bools(graph, node, mask, known, hides)
     if isinstance(mask_at, str):
         args = [*node.args, *[0.0, False][len(node.args) - 3 :]]
         node.kwargs = {k: v for k, v in node.kwargs.items() if k != mask_at}
-        if seen is not None:
-            node.kwargs = {**node.kwargs, mask_at: seen}
     else:
         args = [*node.args, *[None, False, 0.0, False][len(node.args) - 3 :]]
-        args[mask_at] = seen
+        args[mask_at] = None
     args[causal_at] = args[causal_at] or says == "causal"
     node.args = tuple(args)
     _erase(mask)
+    return True
+
+
+def _with_bools(graph, node, mask, known, hides):
+    """On a GPU: weir's attention, given the bools that the mask was made of. PyTorch's kernels take
+    numbers alone, so those that it keeps (f32, long heads, gradients) are left as they are."""
+    q, k, v, *_ = node.args
+    scale = node.kwargs.get("scale")
+    if any(node.args[5:7]) or set(node.kwargs) - {"scale"}:  # dropout, or causal besides
+        return False
+    if (scale is not None and scale <= 0) or _shape(v) is None:
+        return False
+    if not kernels.suit_tensor_cores(_val(q).dtype, _shape(q)[-1], _shape(v)[-1]):
+        return False
+    used = [user for user in node.users if user.users]
+    if any(not _is(user, operator.getitem) or user.args[1] != 0 for user in used):
+        return False
+    seen = _seen(graph, node, mask, known, hides)
+    if seen is None:
+        return False
+    with graph.inserting_before(node):
+        args = q, k, v, seen, False, scale or 1 / math.sqrt(_shape(q)[-1])
+        made = graph.call_function(kernels.OVERLOADS["attention"], args)
+    for user in used:
+        _replace(user, made)
+    # It counts as one that draws random numbers, so that nothing else would take it out.
+    inputs = node.all_input_nodes
+    for unused in [*node.users, node]:
+        graph.erase_node(unused)
+    for other in inputs:
+        _erase(other)
     return True
 
 

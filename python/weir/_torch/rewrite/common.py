@@ -6,8 +6,9 @@ gets: that must not be shared.
 """
 
 import torch
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate
 
+from ... import _exact
 from .. import effects
 from ..graph import places
 
@@ -45,27 +46,13 @@ def _is_pure(node):
 
 
 def _key(node):
-    """Equal for nodes that give the same. Numbers are told apart by type: 1 is not True."""
-    args = map_arg((node.args, tuple(sorted(node.kwargs.items()))), lambda n: _Node(n))
-    return node.target, _frozen(args)
+    """Equal for nodes that give the same."""
+    args = node.args, tuple(sorted(node.kwargs.items()))
+    return node.target, _exact.key(map_aggregate(args, _plain))
 
 
-class _Node:
-    def __init__(self, node):
-        self.node = node
-
-    def __eq__(self, other):
-        return isinstance(other, _Node) and self.node is other.node
-
-    def __hash__(self):
-        return id(self.node)
-
-
-def _frozen(x):
-    if isinstance(x, (list, tuple)):
-        return type(x).__name__, tuple(map(_frozen, x))
-    if isinstance(x, slice):
-        return "slice", _frozen((x.start, x.stop, x.step))
+def _plain(x):
+    """Traced sizes as their expressions, and devices as their names."""
     if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return "symbol", str(x.node.expr)
-    return type(x).__name__, repr(x) if isinstance(x, float) else x
+    return ("device", str(x)) if isinstance(x, torch.device) else x

@@ -11,12 +11,14 @@ A traced graph is rewritten once, before anything is built of it:
 - experts: the gate, the order of entries by expert, and the weighted sum of what experts made are
   one operator each (gates.py, experts.py); indices that are known not to be negative are not looked
   at;
-- elementwise operators move down to the first one that uses them, so that they are neighbours.
+- elementwise operators move down to the first one that uses them, so that they are neighbours; those
+  on a few numbers that need arguments alone, as what each layer counts, move up to the beginning.
 
 Graphs with scopes, tokens or events of the user's only have constants folded: which operators go
 where is theirs to say.
 """
 
+import math
 from fractions import Fraction
 
 import torch
@@ -51,6 +53,7 @@ def rewrite(module):
                     break
         tokens_of_entries(graph)
         _sink(graph)
+        _raise(graph)
     module.recompile()
 
 
@@ -318,6 +321,35 @@ def _sink(graph):
         if first.target in _ELEMENTWISE and _shape(first) == _shape(node) and first.prev is not node:
             place[node] = (place[first.prev] + place[first]) / 2  # several may go to one
             first.prepend(node)
+
+
+FEW = 64  # elements that a launch costs more than
+_SMALL_STEPS = _ELEMENTWISE | {
+    aten.arange.default, aten.arange.start, aten.arange.start_step, aten.view.default,
+    aten.unsqueeze.default, aten.squeeze.dim, aten.lt.Scalar, aten.lt.Tensor, aten.le.Tensor,
+    aten.ge.Tensor, aten.gt.Tensor,
+}  # fmt: skip
+
+
+def _raise(graph):
+    """Moves elementwise operators on a few elements that need arguments alone to the beginning: what
+    the layers of a model have of them become neighbours."""
+    first = next(n for n in graph.nodes if n.op != "placeholder")
+    early = {n for n in graph.nodes if n.op == "placeholder"}
+    for node in list(graph.nodes):
+        short = node.target in _SMALL_STEPS and _is_short(node)
+        if node.op != "get_attr" and not (short and early.issuperset(node.all_input_nodes)):
+            continue
+        early.add(node)
+        if node is first:
+            first = node.next
+        else:
+            first.prepend(node)
+
+
+def _is_short(node):
+    shape = _shape(node)
+    return shape is not None and math.prod(shape) <= FEW
 
 
 # Each looks at one node, in the order of the graph; the first that knows it has it.

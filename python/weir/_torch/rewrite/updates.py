@@ -82,6 +82,22 @@ def made_in_place(graph, indexes):
     return found
 
 
+def written_early(graph, indexes, in_place, few):
+    """{a node: [(argument, value)]}: what is written right behind that node, since nobody looks at
+    the argument's old elements any more. Of a few elements: what a step counts."""
+    found, order = {}, {n: i for i, n in enumerate(graph.nodes)}
+    arguments = {argument for argument, _ in values(graph, indexes)}
+    for argument, value in values(graph, indexes):
+        new = places.traced(value)
+        if value in in_place or places.origin(value) in arguments or value.op != "call_function":
+            continue
+        if not all(isinstance(s, int) for s in new.shape) or new.numel() > few:
+            continue
+        users = (user for n in _aliases(argument) for user in n.users if user.op != "output")
+        found.setdefault(max([value, *users], key=order.__getitem__), []).append((argument, value))
+    return found
+
+
 def _inputs_behind_first(node):
     rest = pytree.tree_leaves((node.args[1:], dict(node.kwargs)))
     return [x for x in rest if isinstance(x, torch.fx.Node)]

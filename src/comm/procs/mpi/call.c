@@ -3,7 +3,9 @@
  * Messages go from rank to rank, so that calls on different streams need no common order: a call's
  * number is in the tag. Each member sends its record to the others, with what it shows if that is
  * short. When all records are there and fit, each knows what the others need of it and sends that.
- * Then the part runs on copies, as it would on peers' memory: sums are in rank order. */
+ * Then the part runs on copies, as it would on peers' memory: sums are in rank order. Of a call in
+ * rounds that is a slice of each input; then each sends all others the slice that it has reduced.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,14 +177,31 @@ static void point_into_record(struct weir__visit *v, int rank)
     }
 }
 
+/* Which of the shown bytes move now: in the first of two rounds the inputs, in the second what the
+ * parts have made of them. */
+struct some {
+    uint32_t first, end;
+};
+static struct some moved_now(const struct weir__procs_group *p, const struct weir__rendezvous *m,
+                             uint32_t nshown)
+{
+    const struct weir__visit *v = m->more;
+    const struct weir__meet *own = m->args[p->self];
+
+    if (!own->in_rounds || !p->group->rounds || nshown < 2)
+        return (struct some){0, nshown};
+    return v->mpi->gathers ? (struct some){1, nshown} : (struct some){0, 1};
+}
+
 static bool receive_from(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
 {
     struct weir__visit *v = m->more;
     struct weir__mpi_call *c = v->mpi;
     const struct weir__record *r = record_of(c, rank);
     const struct weir__meet *own = m->args[p->self];
+    struct some some = moved_now(p, m, r->nshown);
 
-    for (uint32_t i = 0; i < r->nshown; i++) {
+    for (uint32_t i = some.first; i < some.end; i++) {
         int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
         char *piece;
 
@@ -203,15 +222,18 @@ static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int
 {
     struct weir__visit *v = m->more;
     const struct weir__meet *own = m->args[p->self];
+    struct some some = moved_now(p, m, v->record.nshown);
     int staged = 0;
 
-    for (uint32_t i = 0; i < v->record.nshown; i++) {
+    for (uint32_t i = 0; i < some.end; i++) {
         int64_t begin, bytes = (int64_t)v->record.shown[i].place.bytes;
         char *from;
 
         if (!bytes)
             continue;
         from = v->staged[staged++].piece;
+        if (i < some.first)
+            continue;
         find_wanted(own, v->args[rank], own, (int)i, &begin, &bytes);
         if (bytes && !weir__mpi_post(p, v->mpi, WEIR__MPI_SEND_BYTES, rank, from + begin,
                                      (size_t)bytes, tag_of(m, 1 + (int)i)))
@@ -220,12 +242,13 @@ static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int
     return true;
 }
 
-/* All records are here. */
+/* All records are here; or, of a call in rounds, this rank has done the first. */
 static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
     struct weir__ranks others = weir__ranks_but(&m->channel->members, p->self);
 
+    v->mpi->first_piece = v->mpi->npieces;
     WEIR__EACH_RANK(rank, &others)
     {
         if (is_short(record_of(v->mpi, rank)))
@@ -245,15 +268,16 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
 {
     struct weir__visit *v = m->more;
     const struct weir__meet *own = m->args[p->self];
-    int piece = 0;
+    int piece = v->mpi->first_piece;
 
     WEIR__EACH_RANK(rank, &m->channel->members)
     {
         const struct weir__record *r = record_of(v->mpi, rank);
+        struct some some = moved_now(p, m, r->nshown);
 
         if (rank == p->self)
             continue;
-        for (uint32_t i = 0; i < r->nshown && !is_short(r); i++) {
+        for (uint32_t i = some.first; i < some.end && !is_short(r); i++) {
             int64_t begin, bytes = (int64_t)r->shown[i].place.bytes;
 
             find_wanted(own, own, v->args[rank], (int)i, &begin, &bytes);
@@ -380,12 +404,33 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
     return WEIR__STEP_HERE;
 }
 
+/* The part has run for the first time: everybody gets what everybody made. */
+static enum weir__step gather(struct weir__procs_group *p, struct weir__rendezvous *m,
+                              struct weir__participant **woken)
+{
+    struct weir__visit *v = m->more;
+
+    if (!v->mpi->gathers) {
+        v->mpi->gathers = true;
+        if (!begin_moves(p, m))
+            return break_for_memory(p, m, woken);
+        weir__procs_poke(p->world);
+    }
+    if (weir__mpi_is_under_way(p->world->mpi, v->mpi, 1u << WEIR__MPI_RECV_BYTES) ||
+        v->mpi->failed_ns)
+        return stay_or_break(p, m, woken);
+    point_into_pieces(p, m);
+    return WEIR__STEP_HERE;
+}
+
 enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezvous *m,
                                struct weir__ranks *left, struct weir__participant **woken)
 {
     struct weir__visit *v = m->more;
 
     *left = weir__ranks_one(p->self);
+    if (weir__procs_round_follows(p, m))
+        return gather(p, m, woken);
     if (weir__mpi_is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
         return stay_or_break(p, m, woken);
     unplace(p->world, v->mpi);

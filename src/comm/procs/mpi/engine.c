@@ -233,16 +233,21 @@ static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
 {
     (void)call;
     if (*meet->channel->name && strncmp(meet->channel->name, "pair ", 5)) {
-        weir__fail(WEIR_EUNSUPPORTED,
-                   "%s: collectives by name work between ranks of one process only",
-                   meet->offer.label);
+        weir__fail(
+            WEIR_EUNSUPPORTED,
+            "%s: engine mpi has no collectives by name: use engine shm, ranks of one process, "
+            "or operators such as AllReduce, which meet by number",
+            meet->offer.label);
         return false;
     }
     for (int i = 0; i < n; i++) {
         const void *at;
 
         memcpy(&at, (const char *)meet + shown[i].offset, sizeof at);
-        if (shown[i].bytes && !weir__visit_stage(p->world, v, at, (size_t)shown[i].bytes))
+        if (!shown[i].bytes)
+            continue;
+        if (shown[i].made ? !weir__visit_make_room(v, meet, &shown[i])
+                          : !weir__visit_stage(p->world, v, at, (size_t)shown[i].bytes))
             return false;
     }
     return true;
@@ -281,6 +286,7 @@ const struct weir__engine weir__mpi_engine = {
     .promise = "processes of many hosts, by MPI 5's standard ABI or Open MPI 4, 5, on cuda through "
                "the host's memory; sums in rank order, the same bits on every rank",
     .by_host = true,
+    .rounds = true,
     .unavailable = mpi_unavailable,
     .join = mpi_join,
     .part = mpi_part,

@@ -28,6 +28,7 @@ enum weir__mpi_role {
 struct weir__mpi_call {
     struct weir__mpi_call *next; /* of orphans */
     bool moves;                  /* records were exchanged; bytes are on their way */
+    bool gathers;                /* of a call in rounds: what ranks made in the first is, too */
     int nrequests, room;
     struct weir__mpi_request {
         void *handle;
@@ -41,6 +42,7 @@ struct weir__mpi_call {
     size_t record_size;
     unsigned char *records; /* messages: this rank's at its place, then others' */
     int npieces, nplaced;
+    int first_piece; /* of those that move now */
     struct weir__mpi_piece {
         void *memory;
         size_t bytes;

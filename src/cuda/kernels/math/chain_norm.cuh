@@ -42,7 +42,7 @@ template <int type, int held> struct Factors<NONE, type, held> {
 };
 
 template <int type, int centred, int held, int out, int weight, int bias, typename First>
-static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
+static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row, int turn)
 {
     typedef typename Type<type>::compute real;
     typedef typename Type<type>::store Store;
@@ -75,7 +75,7 @@ static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
             if ((int64_t)(i * blockDim.x + threadIdx.x) * pack < a.n)
                 mean += (double)sum;
         }
-        mean = block_sum(mean) / (double)a.n;
+        mean = block_sum_at(1, mean) / (double)a.n;
     }
 #pragma unroll
     for (int i = 0; i < held; i++) {
@@ -89,7 +89,8 @@ static __device__ inline void norm_row(const weir__chain_norm &a, int64_t row)
         if ((int64_t)(i * blockDim.x + threadIdx.x) * pack < a.n)
             squares += (double)sum;
     }
-    factor = (real)(1 / sqrt(block_sum(squares) / (double)a.n + a.eps));
+    squares = block_sum_at(centred ? 0 : turn, squares);
+    factor = (real)(1 / sqrt(squares / (double)a.n + a.eps));
 #pragma unroll
     for (int i = 0; i < held; i++) {
         int64_t at = (int64_t)(i * blockDim.x + threadIdx.x) * pack, to = row * a.n + at;

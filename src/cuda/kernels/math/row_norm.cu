@@ -3,7 +3,7 @@
 #include "ops/host/math/norm.h"
 #include "row.cuh"
 
-static __device__ void any_row(const weir__norm &a, int64_t in, int64_t out)
+static __device__ void any_row(const weir__norm &a, int64_t in, int64_t out, int turn)
 {
     const weir__rows &rows = a.rows;
     double mean = 0, squares = 0;
@@ -12,14 +12,15 @@ static __device__ void any_row(const weir__norm &a, int64_t in, int64_t out)
     if (V1) {
         for (int64_t j = threadIdx.x; j < rows.n; j += blockDim.x)
             mean += (double)load<V0>(a.in, in + j * rows.in_step);
-        mean = block_sum(mean) / (double)rows.n;
+        mean = block_sum_at(1, mean) / (double)rows.n;
     }
     for (int64_t j = threadIdx.x; j < rows.n; j += blockDim.x) {
         real d = load<V0>(a.in, in + j * rows.in_step) - (real)mean;
 
         squares += (double)d * (double)d;
     }
-    factor = (real)(1 / sqrt(block_sum(squares) / (double)rows.n + a.eps));
+    squares = block_sum_at(V1 ? 0 : turn, squares);
+    factor = (real)(1 / sqrt(squares / (double)rows.n + a.eps));
     for (int64_t j = threadIdx.x; j < rows.n; j += blockDim.x) {
         real x = (load<V0>(a.in, in + j * rows.in_step) - (real)mean) * factor;
 
@@ -50,7 +51,7 @@ template <int held> struct Factors {
 
 /* Sums of a chunk are in the type computed in, sums of those in f64. */
 template <int held>
-static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t out)
+static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t out, int turn)
 {
     double mean = 0, squares = 0;
     Row<held> row;
@@ -68,7 +69,7 @@ static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t 
             if (row.has(i, a.rows.n))
                 mean += (double)sum;
         }
-        mean = block_sum(mean) / (double)a.rows.n;
+        mean = block_sum_at(1, mean) / (double)a.rows.n;
     }
 #pragma unroll
     for (int i = 0; i < held; i++) {
@@ -82,7 +83,8 @@ static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t 
         if (row.has(i, a.rows.n))
             squares += (double)sum;
     }
-    factor = (real)(1 / sqrt(block_sum(squares) / (double)a.rows.n + a.eps));
+    squares = block_sum_at(V1 ? 0 : turn, squares);
+    factor = (real)(1 / sqrt(squares / (double)a.rows.n + a.eps));
 #pragma unroll
     for (int i = 0; i < held; i++)
         if (row.has(i, a.rows.n)) {
@@ -110,13 +112,15 @@ static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t 
 extern "C" __global__ void __launch_bounds__(512) row_norm(const __grid_constant__ weir__norm a)
 {
     await_earlier();
-    for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x) {
+    int turn = 0;
+
+    for (int64_t i = blockIdx.x; i < a.rows.count; i += gridDim.x, turn ^= 1) {
         int64_t in, out;
 
         weir__rows_at(&a.rows, i, &in, &out);
         if constexpr (V2 != 0)
-            held_row<V2>(a, in, out);
+            held_row<V2>(a, in, out, turn);
         else
-            any_row(a, in, out);
+            any_row(a, in, out, turn);
     }
 }

@@ -1,10 +1,11 @@
 /* Attention of few query rows and many keys, f16 and bf16 on the tensor cores: the rows of all
  * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its
- * own tiles of 16 keys; at the end a block's warps put their sums together, and phase 1 those of
- * the parts, in an order that does not change. Tiles that a mask hides are not read: most of a cache
- * that has room for more text.
+ * own tiles of 16 keys; at the end a block's warps put their sums together, and those of the parts the
+ * last block of a unit that is done, or phase 1, in an order that does not change. Tiles that a mask
+ * hides are not read, but for the first ones: most of a cache that has room for more text.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * steps of 16; V5: the keys are in several parts; V6: warps; V7: tiles of a warp under way */
+ * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit puts together; V6: warps;
+ * V7: tiles of a warp under way */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -38,7 +39,7 @@ struct Unit {
 
 static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
 {
-    unsigned splits = (unsigned)a.splits, key_heads = (unsigned)a.key_heads;
+    unsigned splits = V5 ? (unsigned)a.splits : 1, key_heads = (unsigned)a.key_heads;
     unsigned round = splits * WARPS * KEYS, keys = (unsigned)a.lk, tiles, length, begin;
     Unit u;
 
@@ -99,31 +100,47 @@ struct Walk {
     uint32_t left; /* those of them that are still to come */
 };
 
+/* Whether some of the `left` keys from the mask's element `at` on is seen. All are asked for at once. */
+static __device__ inline bool sees_some(const weir__attention &a, int64_t at, int left)
+{
+    const char *from = a.mask.data + at;
+    bool seen = false;
+
+    if constexpr (!ADDS)
+        if (left >= KEYS && a.mask.col == 1 && !((uintptr_t)from & 15)) {
+            uint4 all = *(const uint4 *)from;
+
+            return (all.x | all.y | all.z | all.w) != 0;
+        }
+#pragma unroll
+    for (int i = 0; i < KEYS; i++) {
+        int64_t key = at + (i < left ? i : 0) * a.mask.col;
+
+        if constexpr (ADDS)
+            seen |= load<V0>(a.mask.data, key) != below();
+        else
+            seen |= a.mask.data[key] != 0;
+    }
+    return seen;
+}
+
 /* Which of the 32 tiles from `base` on have such a key. A lane looks at one of them. */
 static __device__ inline uint32_t seen_tiles(const weir__attention &a, const Unit &u, int base)
 {
     int64_t mask = u.at.mask + u.key_head * u.heads * a.mask.head;
     int first = base + threadIdx.x % 32 * (WARPS * KEYS);
-    bool seen = false;
 
     if ((a.mask.head && u.heads > 1) || (a.mask.row && a.lq > 1))
         return ~0u; /* rows with masks of their own */
-    for (int i = 0; i < KEYS && first + i < u.end; i++) {
-        int64_t at = mask + (first + i) * a.mask.col;
-
-        if constexpr (ADDS)
-            seen |= load<V0>(a.mask.data, at) != below();
-        else
-            seen |= a.mask.data[at] != 0;
-    }
-    return __ballot_sync(~0u, seen);
+    return __ballot_sync(~0u, first < u.end && sees_some(a, mask + first * a.mask.col, u.end - first));
 }
 
-static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u)
+/* `certain`: the first tile is taken whatever the mask says of it. */
+static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u, bool certain)
 {
     int base = u.begin + threadIdx.x / 32 * KEYS;
 
-    return {base, V1 == 255 ? 0 : seen_tiles(a, u, base)};
+    return {base, V1 == 255 ? 0 : seen_tiles(a, u, base) | certain};
 }
 
 /* The first key of the next tile, or one behind the last key. */
@@ -171,10 +188,30 @@ static __device__ inline Row make_row(const weir__attention &a, const Unit &u, u
     return r;
 }
 
+/* What is added to the thread's scores of a tile: asked for before the tile is there. */
+struct Hidden {
+    float add[2][4];
+};
+
+static __device__ inline Hidden hidden(const weir__attention &a, const Row *rows, int first)
+{
+    int lane = threadIdx.x % 32;
+    Hidden h;
+
+    if constexpr (V1 != 255) {
+        first += lane % 4 * 2;
+#pragma unroll
+        for (int j = 0; j < 2; j++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                h.add[j][i] = visible(a, rows[i / 2], 0, 0, first, j * 8 + i % 2);
+    }
+    return h;
+}
+
 /* The tile at `stage`, of the keys from `first` on. */
-static __device__ inline void take_tile(const weir__attention &a, const uint32_t (*q)[4],
-                                        uint32_t stage, int first, float scale, Row *rows,
-                                        Sums &sums)
+static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, int first,
+                                        float scale, const Hidden &h, Row *rows, Sums &sums)
 {
     int lane = threadIdx.x % 32;
     float s[2][4] = {}, within = ADDS ? 1 : scale, bias[2], factors[2];
@@ -191,9 +228,14 @@ static __device__ inline void take_tile(const weir__attention &a, const uint32_t
 #pragma unroll
         for (int j = 0; j < 2; j++)
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                s[j][i] = visible(a, rows[i / 2], s[j][i], scale, first + lane % 4 * 2,
-                                  j * 8 + i % 2);
+            for (int i = 0; i < 4; i++) {
+                bool beyond = first + lane % 4 * 2 + j * 8 + i % 2 >= rows[i / 2].limit;
+
+                if constexpr (ADDS)
+                    s[j][i] = beyond ? below() : s[j][i] * scale + h.add[j][i];
+                else
+                    s[j][i] = beyond || (V1 != 255 && h.add[j][i] != 0) ? below() : s[j][i];
+            }
     }
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -225,10 +267,10 @@ static __device__ inline void take_tile(const weir__attention &a, const uint32_t
     }
 }
 
-/* Leaves a warp's rows where the block finds them. */
-static __device__ inline void leave(Share *share, const Row *rows, const Sums &sums)
+/* Leaves the first `count` of a warp's rows where the block finds them. */
+static __device__ inline void leave(Share *share, const Row *rows, const Sums &sums, unsigned count)
 {
-    int lane = threadIdx.x % 32;
+    unsigned lane = threadIdx.x % 32;
 
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -238,6 +280,8 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
             share->top[lane / 4 + 8 * r] = rows[r].top;
             share->total[lane / 4 + 8 * r] = total;
         }
+        if (lane / 4 + 8 * r >= count)
+            continue;
 #pragma unroll
         for (int j = 0; j < COLUMNS / 8; j++)
             for (int i = 0; i < 2; i++)
@@ -286,14 +330,16 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     float scale = (float)(a.scale * 1.4426950408889634);
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
     unsigned row = u.first_row + lane / 4, dv = (unsigned)a.dv, here;
-    int first, stage = 0;
+    int first = u.begin + warp * KEYS, stage = 0;
+    /* Text begins where a cache does: those keys are fetched before the mask is there. */
+    bool certain = V1 == 255 || (u.part == 0 && first < u.end);
     uint32_t q[V3][4];
     Sums sums = {};
     Row rows[2];
-    Walk fetched = start_walk(a, u), taken = fetched;
+    Walk fetched, taken;
 
-    for (int i = 0; i < STAGES - 1; i++)
-        fetch_tile(a, u, stages + i * STAGE_BYTES, next_tile(a, u, fetched));
+    if (certain)
+        fetch_tile(a, u, stages, first);
     rows[0] = make_row(a, u, row);
     rows[1] = make_row(a, u, row + 8);
 #pragma unroll
@@ -301,23 +347,29 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
 #pragma unroll
         for (int j = 0; j < 4; j++)
             q[i][j] = query(a, u, row + j % 2 * 8, i * 16 + j / 2 * 8 + lane % 4 * 2);
+    fetched = taken = start_walk(a, u, certain);
+    if (certain)
+        next_tile(a, u, fetched);
+    for (int i = certain; i < STAGES - 1; i++)
+        fetch_tile(a, u, stages + i * STAGE_BYTES, next_tile(a, u, fetched));
     while ((first = next_tile(a, u, taken)) < u.end) {
         int next = stage == 0 ? STAGES - 1 : stage - 1;
+        Hidden h = hidden(a, rows, first);
 
         copies_wait<STAGES - 2>();
         __syncwarp(); /* the tile is there, and nobody reads the one before */
         fetch_tile(a, u, stages + next * STAGE_BYTES, next_tile(a, u, fetched));
-        take_tile(a, q, stages + stage * STAGE_BYTES, first, scale, rows, sums);
+        take_tile(q, stages + stage * STAGE_BYTES, first, scale, h, rows, sums);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
     copies_wait<0>();
-    __syncthreads(); /* the tiles' memory is now the shares' */
-    leave((Share *)memory + warp, rows, sums);
-    __syncthreads();
     here = u.rows - u.first_row < ROWS ? u.rows - u.first_row : ROWS;
+    __syncthreads(); /* the tiles' memory is now the shares' */
+    leave((Share *)memory + warp, rows, sums, here);
+    __syncthreads();
     for (unsigned i = threadIdx.x; i < here * dv; i += blockDim.x)
         put_together(a, u, (const Share *)memory, i / dv, i % dv, ADDS ? 1 : scale);
-    __syncthreads();
+    __syncthreads(); /* the part is written, and the shares' memory is the next tiles' */
 }
 
 /* One element of the output from its parts. */
@@ -340,6 +392,23 @@ static __device__ inline void combine(const weir__attention &a, int64_t row, int
     store<V0>(a.out, row * dv + column, total == 0 ? 0 : sum / total);
 }
 
+/* Whether all other parts of the unit are in memory, as the block's own is. The last block to ask leaves the counter as it
+ * was. All threads call it, and get the same. */
+static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
+{
+    __shared__ unsigned last;
+
+    if (threadIdx.x == 0) {
+        __threadfence(); /* the part comes before the count for whoever sees that */
+        last = atomicAdd(counter, 1u) == parts - 1;
+        if (last)
+            atomicExch(counter, 0u);
+        __threadfence(); /* what the others wrote comes after it */
+    }
+    __syncthreads();
+    return last;
+}
+
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_few(const __grid_constant__ weir__attention a, weir__code_context c)
 {
@@ -350,15 +419,25 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     for (int d = 0; d < a.ndims; d++)
         stacks *= (unsigned)a.shape[d];
     rows = (unsigned)a.heads / (unsigned)a.key_heads * (unsigned)a.lq;
-    if (V5 && c.phase == 1) {
-        float scale = (float)(a.scale * 1.4426950408889634);
+    float within = ADDS ? 1 : (float)(a.scale * 1.4426950408889634);
 
+    if (V5 == 1 && c.phase == 1) {
         for (unsigned i = blockIdx.x; i < stacks * rows; i += gridDim.x)
             for (int j = threadIdx.x; j < a.dv; j += blockDim.x)
-                combine(a, i, j, ADDS ? 1 : scale);
+                combine(a, i, j, within);
         return;
     }
-    units = stacks * ((rows + ROWS - 1) / ROWS) * (unsigned)a.splits;
-    for (unsigned i = blockIdx.x; i < units; i += gridDim.x)
-        run_unit(a, find_unit(a, i), memory);
+    units = stacks * ((rows + ROWS - 1) / ROWS) * (V5 ? (unsigned)a.splits : 1);
+    for (unsigned i = blockIdx.x; i < units; i += gridDim.x) {
+        Unit u = find_unit(a, i);
+
+        run_unit(a, u, memory);
+        if (V5 == 2 && is_last(c.counters + i / (unsigned)a.splits, (unsigned)a.splits)) {
+            unsigned end = u.first_row + ROWS < rows ? u.first_row + ROWS : rows;
+
+            for (unsigned row = u.first_row; row < end; row++)
+                for (int j = threadIdx.x; j < a.dv; j += blockDim.x)
+                    combine(a, u.out + row, j, within);
+        }
+    }
 }

@@ -64,15 +64,3 @@ static __device__ inline void multiply(float *c, const uint32_t *a, const uint32
                      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-
-/* Two numbers as neighbours in memory. */
-template <int dtype> static __device__ inline uint32_t pack_two(float low, float high)
-{
-    uint32_t r;
-
-    if constexpr (dtype == WEIR_F16)
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    else
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
-}

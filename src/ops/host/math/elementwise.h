@@ -17,6 +17,19 @@ struct weir__divisor {
     uint32_t magic, shift;
 };
 
+#ifndef __CUDACC_RTC__
+/* For numbers n below 2^31: n / size is (n * magic / 2^32 + n) / 2^shift. `size` is not 0. */
+static inline struct weir__divisor weir__divisor_of(int64_t size)
+{
+    uint32_t shift = 0;
+
+    while ((int64_t)1 << shift < size)
+        shift++;
+    return (struct weir__divisor){
+        (uint32_t)(((((uint64_t)1 << shift) - (uint64_t)size) << 32) / (uint64_t)size + 1), shift};
+}
+#endif
+
 /* What a call hands its blocks. Operands that are all packed in the same order
  * have ndim 0, and the arrays after it are not copied. */
 struct weir__ew {

@@ -76,9 +76,9 @@ static inline weir__vf weir__vf_tanh(weir__vf x)
     weir__vf a = weir__vf_abs(x), xx = x * x;
     weir__vf near = weir__vf_fma(x * xx, weir__vf_poly(xx, c, 5), x);
     weir__vf far = 1.0f - 2.0f / (weir__vf_exp(a + a) + 1.0f);
+    weir__vf y = weir__vf_pick(a < 0.625f, near, far);
 
-    far = (weir__vf)((weir__vi)far | weir__vf_sign_bit(x));
-    return weir__vf_pick(a < 0.625f, near, far);
+    return (weir__vf)((weir__vi)y | weir__vf_sign_bit(x)); /* of -0, too */
 }
 
 /* By exp(-|x|), which cannot overflow and keeps small results exact. */

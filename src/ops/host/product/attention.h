@@ -42,11 +42,20 @@ struct weir__attention {
     bool few; /* on the host: at most WEIR__ATTENTION_FEW rows to a key head */
 };
 
-/* Computes one part of one unit; the first is for f32, f16 and bf16, the second for f64. Then,
- * where there are several parts, `combine` computes one row of the output.
- * Each result is the same whoever computes it.
- * threads  any. */
+/* Whether weir__attention_bf16 takes the problem: many rows of bf16, and a processor that
+ * multiplies pairs of them. Its units are not in parts. */
+static inline bool weir__attention_takes_pairs(const struct weir__attention *a)
+{
+    return a->dtype == WEIR_BF16 && !a->few && a->splits == 1 &&
+           weir__isa_best_pairs() != WEIR__ISA_NO_PAIRS;
+}
+
+/* Computes one part of one unit; the first is for f32, f16 and bf16, the second for bf16 where
+ * weir__attention_takes_pairs, the third for f64. Then, where there are several parts, `combine`
+ * computes one row of the output. Each result is the same whoever computes it. threads  any. */
 WEIR__ISA_DECLARE(void, weir__attention_f32,
+                  (const struct weir__attention *a, int64_t unit, void *local));
+WEIR__ISA_DECLARE(void, weir__attention_bf16,
                   (const struct weir__attention *a, int64_t unit, void *local));
 WEIR__ISA_DECLARE(void, weir__attention_f64,
                   (const struct weir__attention *a, int64_t unit, void *local));

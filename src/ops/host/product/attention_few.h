@@ -6,113 +6,209 @@
 
 #include "ops/host/product/attention_unit.h"
 
+#define KEYS_AHEAD 16
+#define VALUE_VECS \
+    (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2) /* with four rows as many registers as there are */
+
 static int64_t padded(int64_t n)
 {
     return weir__div_up(n, LANES) * LANES;
 }
 
-static void copy_queries(const struct unit *u, const char *q)
+/* What is read of a row at a time: of bf16 two vectors, the elements at even places and those at
+ * odd ones, which takes an instruction for each. */
+ALWAYS_INLINE int step_vecs(weir_dtype dtype)
+{
+    return !WEIR__REAL_F64 && dtype == WEIR_BF16 ? 2 : 1;
+}
+
+/* Where element i of a row stands in vectors that were read so. */
+static int64_t place_in_step(int64_t i, weir_dtype dtype)
+{
+    const int64_t at = i % (2 * LANES);
+
+    return step_vecs(dtype) == 1 ? i : i - at + at / 2 + at % 2 * LANES;
+}
+
+/* The elements from `at` on, of which n are there; zeros beyond. */
+ALWAYS_INLINE void load_step(vec *out, const char *src, int64_t at, int64_t n, weir_dtype dtype)
+{
+#if !WEIR__REAL_F64
+    if (dtype == WEIR_BF16) {
+        const uint16_t *half = (const uint16_t *)src + at;
+        word_vec pairs = {0};
+
+        if (weir__likely(n >= 2 * LANES))
+            memcpy(&pairs, half, sizeof pairs);
+        else
+            memcpy(&pairs, half, (size_t)n * sizeof *half);
+        out[0] = (vec)(pairs << 16);
+        out[1] = (vec)(pairs & 0xffff0000u);
+        return;
+    }
+#endif
+    out[0] = weir__likely(n >= LANES) ? load_vec(src, at, dtype) : load_part(src, at, n, dtype);
+}
+
+/* Rows that are contiguous: where they lie, or copies of them. */
+struct lines {
+    const char *data;
+    int64_t step; /* elements */
+    weir_dtype dtype;
+};
+
+/* The keys at hand of an operand, rows of n elements, by `copies` if need be. */
+static struct lines lines_at_hand(const struct unit *u, const struct weir__attention_operand *o,
+                                  const char *data, int64_t n, real *copies)
+{
+    const weir_dtype dtype = u->a->dtype;
+
+    data += u->key0 * o->row * (int64_t)weir_dtype_size(dtype);
+    if (o->col == 1)
+        return (struct lines){data, o->row, dtype};
+    for (int64_t j = 0; j < u->keys; j++)
+        for (int64_t i = 0; i < n; i++)
+            copies[j * n + i] = load_one(data, j * o->row + i * o->col, dtype);
+    return (struct lines){(const char *)copies, n, REAL_DTYPE};
+}
+
+/* Elements of a row of `queries`. */
+static int64_t query_step(const struct unit *u)
+{
+    return weir__div_up(u->a->d, 2 * LANES) * 2 * LANES;
+}
+
+/* As vectors that meet those of the keys. */
+static void copy_queries(const struct unit *u)
 {
     const struct weir__attention *a = u->a;
+    const weir_dtype keys = a->k.col == 1 ? a->dtype : REAL_DTYPE;
 
+    memset(u->queries, 0, (size_t)(u->rows * query_step(u)) * sizeof *u->queries);
     for (int64_t r = 0; r < u->rows; r++) {
         const int64_t from = head_of(u, r) * a->q.head + position_of(u, r) * a->q.row;
-        real *row = u->queries + r * padded(a->d);
+        real *row = u->queries + r * query_step(u);
 
-        for (int64_t i = 0; i < padded(a->d); i++)
-            row[i] = i < a->d ? load_one(q, from + i * a->q.col, a->dtype) : 0;
+        for (int64_t i = 0; i < a->d; i++)
+            row[place_in_step(i, keys)] = load_one(u->q, from + i * a->q.col, a->dtype);
     }
 }
 
-/* The keys at hand, contiguous along d. */
-struct keys {
-    const char *data;
-    int64_t step; /* elements */
+/* ---- scores ---- */
+
+/* The keys at hand and what comes after them. */
+struct scoring {
+    real *scores; /* of the rows at hand */
+    const real *queries;
+    const char *keys, *values; /* of the keys at hand */
+    int64_t d, rows, query_step, score_step;
+    int64_t key_step, key_bytes; /* from row to row, and of a row; bytes */
+    int64_t value_step, value_bytes;
 };
 
-/* Scores of `rows` rows from r on against `keys` keys from j on, both constants where it is
- * called. */
-ALWAYS_INLINE void dot_keys(const struct unit *u, const struct keys *k, int rows, int keys,
-                            int64_t r, int64_t j, weir_dtype dtype)
+/* Scores of `rows` rows against `keys` keys, both constants where it is called. */
+ALWAYS_INLINE void dot_keys(const struct scoring *s, int rows, int keys, const real *queries,
+                            real *scores, weir_dtype dtype)
 {
-    const struct weir__attention *a = u->a;
-    const char *from = k->data + j * k->step * (int64_t)weir_dtype_size(dtype);
+    const int64_t d = s->d, key_step = s->key_step, query_step = s->query_step;
+    const char *const from = s->keys;
+    const int nv = step_vecs(dtype);
     vec acc[16];
 
 #pragma GCC unroll 16
     for (int i = 0; i < rows * keys; i++)
         acc[i] = vec_set(0);
-    for (int64_t i = 0; i < a->d; i += LANES) {
-        vec key[4];
+    for (int64_t i = 0; i < d; i += nv * LANES) {
+        vec key[4][2];
 
 #pragma GCC unroll 4
         for (int q = 0; q < keys; q++)
-            key[q] = weir__likely(i + LANES <= a->d)
-                         ? load_vec(from, q * k->step + i, dtype)
-                         : load_part(from, q * k->step + i, a->d - i, dtype);
+            load_step(key[q], from + q * key_step, i, d - i, dtype);
 #pragma GCC unroll 4
-        for (int f = 0; f < rows; f++) {
-            const vec x = *(const vec *)(u->queries + (r + f) * padded(a->d) + i);
+        for (int f = 0; f < rows; f++)
+#pragma GCC unroll 2
+            for (int v = 0; v < nv; v++) {
+                const vec x = *(const vec *)(queries + f * query_step + i + v * LANES);
 
 #pragma GCC unroll 4
-            for (int q = 0; q < keys; q++)
-                acc[f * keys + q] = fused(x, key[q], acc[f * keys + q]);
-        }
+                for (int q = 0; q < keys; q++)
+                    acc[f * keys + q] = fused(x, key[q][v], acc[f * keys + q]);
+            }
     }
 #pragma GCC unroll 4
     for (int f = 0; f < rows; f++)
-#pragma GCC unroll 4
-        for (int q = 0; q < keys; q++)
-            u->scores[(r + f) * a->key_block + j + q] = lanes_sum(acc[f * keys + q]);
+        if (keys == 4)
+            lanes_sums(&acc[f * 4], scores + f * s->score_step);
+        else
+            scores[f * s->score_step] = lanes_sum(acc[f]);
 }
 
-/* All rows against so many keys; the ones ahead are on their way meanwhile. */
-ALWAYS_INLINE void score_some(const struct unit *u, const struct keys *k, int keys, int64_t j,
-                              weir_dtype dtype)
+/* Bytes of a row are on their way, into the second-level cache. */
+ALWAYS_INLINE void ask_for_row(const char *row, int64_t bytes)
 {
-    const int64_t size = (int64_t)weir_dtype_size(dtype);
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(row + at, 0, 2);
+}
+
+/* All rows against so many keys; the keys ahead, and the values of these, are on their way
+ * meanwhile. */
+ALWAYS_INLINE void score_some(struct scoring *s, int keys, weir_dtype dtype)
+{
     int64_t r = 0;
 
-    for (int q = 0; q < keys; q++)
-        for (int64_t at = 0; at < u->a->d * size; at += 64)
-            __builtin_prefetch(k->data + (j + q + 16) * k->step * size + at);
-    for (; r + 4 <= u->rows; r += 4)
-        dot_keys(u, k, 4, keys, r, j, dtype);
-    for (; r < u->rows; r++)
-        dot_keys(u, k, 1, keys, r, j, dtype);
+    for (int q = 0; q < keys; q++) {
+        ask_for_row(s->keys + (q + KEYS_AHEAD) * s->key_step, s->key_bytes);
+        ask_for_row(s->values + q * s->value_step, s->value_bytes);
+    }
+    for (; r + 4 <= s->rows; r += 4)
+        dot_keys(s, 4, keys, s->queries + r * s->query_step, s->scores + r * s->score_step, dtype);
+    for (; r < s->rows; r++)
+        dot_keys(s, 1, keys, s->queries + r * s->query_step, s->scores + r * s->score_step, dtype);
+    s->scores += keys;
+    s->keys += keys * s->key_step;
+    s->values += keys * s->value_step;
 }
 
-ALWAYS_INLINE void score_typed(const struct unit *u, const struct keys *k, weir_dtype dtype)
+ALWAYS_INLINE void score_typed(const struct unit *u, const struct lines *k, weir_dtype dtype)
 {
+    const struct weir__attention *a = u->a;
+    const int64_t key_size = (int64_t)weir_dtype_size(dtype);
+    const int64_t size = (int64_t)weir_dtype_size(a->dtype);
+    struct scoring s = {.scores = u->scores,
+                        .queries = u->queries,
+                        .keys = k->data,
+                        .values = u->v + u->key0 * a->v.row * size,
+                        .d = a->d,
+                        .rows = u->rows,
+                        .query_step = query_step(u),
+                        .score_step = a->key_block,
+                        .key_step = k->step * key_size,
+                        .key_bytes = a->d * key_size,
+                        .value_step = a->v.row * size,
+                        .value_bytes = a->v.col == 1 ? a->dv * size : 0};
     int64_t j = 0;
 
     for (; j + 4 <= u->keys; j += 4)
-        score_some(u, k, 4, j, dtype);
+        score_some(&s, 4, dtype);
     for (; j < u->keys; j++)
-        score_some(u, k, 1, j, dtype);
+        score_some(&s, 1, dtype);
 }
 
 static void score_keys(const struct unit *u)
 {
-    const struct weir__attention *a = u->a;
-    const int64_t size = (int64_t)weir_dtype_size(a->dtype);
-    struct keys k = {u->k + u->key0 * a->k.row * size, a->k.row};
+    const struct lines k = lines_at_hand(u, &u->a->k, u->k, u->a->d, u->operand);
 
-    if (a->k.col != 1) {
-        for (int64_t j = 0; j < u->keys; j++)
-            for (int64_t i = 0; i < a->d; i++)
-                u->operand[j * a->d + i] = load_one(k.data, j * a->k.row + i * a->k.col, a->dtype);
-        k = (struct keys){(const char *)u->operand, a->d};
-    }
 #if !WEIR__REAL_F64
-    if (a->dtype == WEIR_F16 && a->k.col == 1)
+    if (k.dtype == WEIR_F16)
         score_typed(u, &k, WEIR_F16);
-    else if (a->dtype == WEIR_BF16 && a->k.col == 1)
+    else if (k.dtype == WEIR_BF16)
         score_typed(u, &k, WEIR_BF16);
     else
 #endif
         score_typed(u, &k, REAL_DTYPE);
 }
+
+/* ---- weights ---- */
 
 /* Scales the scores of row r and hides what is masked. */
 static void mask_row(const struct unit *u, int64_t r)
@@ -202,32 +298,100 @@ static void soften_row(const struct unit *u, int64_t r)
             sums[i] *= factor;
 }
 
-static void add_few_values(const struct unit *u)
+/* ---- values ---- */
+
+/* Adds to `rows` rows of sums from r on the columns from i on, of which n are there, of all values
+ * at hand. `rows`, and `nv`, in whole vectors that many columns, are constants where it is called.
+ * One row alone has two chains of sums, which are shorter than the wait for one. */
+ALWAYS_INLINE void add_columns(const struct unit *u, const struct lines *v, int rows, int nv,
+                               int64_t r, int64_t i, int64_t n, weir_dtype dtype)
 {
-    const struct weir__attention *a = u->a;
-    const int64_t size = (int64_t)weir_dtype_size(a->dtype);
-    const char *v = u->v + u->key0 * a->v.row * size;
+    const int chains = rows == 1 ? 2 : 1, step = step_vecs(dtype);
+    const real *weight = u->scores + r * u->a->key_block;
+    vec acc[4 * VALUE_VECS];
 
-    pack_rows(u->weights, u->rows, u->keys, (const char *)u->scores, a->key_block, 1, REAL_DTYPE);
-    for (int64_t j = 0; j < a->dv; j += NR) {
-        const int64_t cols = weir__min(NR, a->dv - j);
-        const char *from = v + j * a->v.col * size;
-        const bool direct = a->dtype == REAL_DTYPE && a->v.col == 1 && tile_cols(cols) == cols;
+#pragma GCC unroll 16
+    for (int q = 0; q < chains * rows * nv; q++)
+        acc[q] = vec_set(0);
+    for (int64_t j = 0; j < u->keys; j += chains)
+#pragma GCC unroll 2
+        for (int c = 0; c < chains; c++) {
+            vec value[VALUE_VECS];
 
-        if (!direct)
-            pack_cols(u->operand, cols, u->keys, from, a->v.col, a->v.row, a->dtype);
-        for (int64_t r = 0; r < u->rows; r += MR)
-            panel_tile(weir__min(MR, u->rows - r), cols, u->keys, u->weights + r * u->keys,
-                       direct ? (const real *)from : u->operand, direct ? a->v.row : NR, NULL,
-                       u->sums + r * u->ld_out + j, u->ld_out, true);
+            if (c && j + c >= u->keys)
+                break;
+#pragma GCC unroll 4
+            for (int q = 0; q < nv; q += step)
+                load_step(value + q, v->data, (j + c) * v->step + i + q * LANES, n - q * LANES,
+                          dtype);
+#pragma GCC unroll 4
+            for (int f = 0; f < rows; f++) {
+                const vec w = vec_set(weight[f * u->a->key_block + j + c]);
+
+#pragma GCC unroll 4
+                for (int q = 0; q < nv; q++)
+                    acc[(c * rows + f) * nv + q] = fused(w, value[q], acc[(c * rows + f) * nv + q]);
+            }
+        }
+    for (int f = 0; f < rows; f++) {
+        real *sums = u->sums + (r + f) * u->ld_out + i;
+        real line[VALUE_VECS * LANES];
+
+        for (int q = 0; q < nv; q++) {
+            vec sum = acc[f * nv + q];
+
+            if (chains == 2)
+                sum += acc[(rows + f) * nv + q];
+            *(vec *)(line + q * LANES) = sum;
+        }
+        for (int64_t q = 0; q < weir__min(n, nv * LANES); q++)
+            sums[q] += line[place_in_step(q, dtype)];
     }
 }
 
-static void attend_few(struct unit *u, const char *q)
+ALWAYS_INLINE void add_rows_typed(const struct unit *u, const struct lines *v, int rows, int64_t r,
+                                  weir_dtype dtype)
+{
+    const int64_t dv = u->a->dv;
+    int64_t i = 0;
+
+    for (; i + VALUE_VECS * LANES <= dv; i += VALUE_VECS * LANES)
+        add_columns(u, v, rows, VALUE_VECS, r, i, VALUE_VECS * LANES, dtype);
+    for (; i < dv; i += step_vecs(dtype) * LANES)
+        add_columns(u, v, rows, step_vecs(dtype), r, i, dv - i, dtype);
+}
+
+ALWAYS_INLINE void add_typed(const struct unit *u, const struct lines *v, weir_dtype dtype)
+{
+    int64_t r = 0;
+
+    for (; r + 4 <= u->rows; r += 4)
+        add_rows_typed(u, v, 4, r, dtype);
+    for (; r + 2 <= u->rows; r += 2)
+        add_rows_typed(u, v, 2, r, dtype);
+    if (r < u->rows)
+        add_rows_typed(u, v, 1, r, dtype);
+}
+
+static void add_few_values(const struct unit *u)
+{
+    const struct lines v = lines_at_hand(u, &u->a->v, u->v, u->a->dv, u->values);
+
+#if !WEIR__REAL_F64
+    if (v.dtype == WEIR_F16)
+        add_typed(u, &v, WEIR_F16);
+    else if (v.dtype == WEIR_BF16)
+        add_typed(u, &v, WEIR_BF16);
+    else
+#endif
+        add_typed(u, &v, REAL_DTYPE);
+}
+
+static void attend_few(struct unit *u)
 {
     const struct weir__attention *a = u->a;
 
-    copy_queries(u, q);
+    copy_queries(u);
     for (; u->key0 < u->end; u->key0 += a->key_block) {
         u->keys = weir__min(a->key_block, u->end - u->key0);
         u->keys_padded = padded(u->keys);

@@ -34,7 +34,7 @@ static void make_panel(struct panel *p, const struct unit *u, int64_t row0)
     }
 }
 
-static void pack_queries(const struct unit *u, const char *q)
+static void pack_queries(const struct unit *u)
 {
     const struct weir__attention *a = u->a;
 
@@ -43,7 +43,7 @@ static void pack_queries(const struct unit *u, const char *q)
         real *dst = u->queries + r / NR * NR * a->d + r % NR;
 
         for (int64_t i = 0; i < a->d; i++)
-            dst[i * NR] = r < u->rows ? load_one(q, from + i * a->q.col, a->dtype) : 0;
+            dst[i * NR] = r < u->rows ? load_one(u->q, from + i * a->q.col, a->dtype) : 0;
     }
 }
 
@@ -187,12 +187,12 @@ static void take_row(const struct unit *u, int64_t r, real *row)
         row[i] = sums[i * NR];
 }
 
-static void attend_many(struct unit *u, const char *q)
+static void attend_many(struct unit *u)
 {
     const struct weir__attention *a = u->a;
     const int64_t size = (int64_t)weir_dtype_size(a->dtype);
 
-    pack_queries(u, q);
+    pack_queries(u);
     for (; u->key0 < u->end; u->key0 += a->key_block) {
         u->keys = weir__min(a->key_block, u->end - u->key0);
         pack_rows(u->operand, u->keys, a->d, u->k + u->key0 * a->k.row * size, a->k.row, a->k.col,

@@ -8,18 +8,18 @@ static real *partial_of(const struct weir__attention *a, int64_t row, int64_t pa
     return (real *)a->partial + (row * a->splits + part) * (a->dv + 2);
 }
 
-static void store_rows(const struct unit *u, int64_t batch, int64_t part)
+static void store_rows(const struct unit *u)
 {
     const struct weir__attention *a = u->a;
     const int64_t size = (int64_t)weir_dtype_size(a->dtype);
 
     for (int64_t r = 0; r < u->rows; r++) {
-        const int64_t row = (batch * a->heads + head_of(u, r)) * a->lq + position_of(u, r);
+        const int64_t row = row_of_output(u, r);
         const real scale = u->total[r] == 0 ? 0 : 1 / u->total[r];
         real *sums = u->sums + r * u->ld_out;
 
         if (a->splits > 1) {
-            real *to = partial_of(a, row, part);
+            real *to = partial_of(a, row, u->part);
 
             memcpy(to, sums, (size_t)a->dv * sizeof *to);
             to[a->dv] = u->top[r];
@@ -38,35 +38,16 @@ static void store_rows(const struct unit *u, int64_t batch, int64_t part)
 
 static void attend(const struct weir__attention *a, int64_t index, void *local)
 {
-    const int64_t size = (int64_t)weir_dtype_size(a->dtype);
-    const int64_t lines = weir__div_up(a->row_block, NR) * NR;
-    const int64_t part = index % a->splits, unit = index / a->splits;
-    int64_t batch = unit / a->row_blocks / a->key_heads, rest = batch;
-    int64_t q = 0, k = 0, v = 0, mask = 0, last = 0;
-    struct unit u = {.a = a, .key_head = unit / a->row_blocks % a->key_heads};
+    const int64_t lines = a->few ? WEIR__ATTENTION_FEW : weir__div_up(a->row_block, NR) * NR;
+    struct unit u = find_unit(a, index);
 
-    for (int d = a->ndims - 1; d >= 0; d--) {
-        const int64_t at = rest % a->shape[d];
-
-        rest /= a->shape[d];
-        q += at * a->q.batch[d];
-        k += at * a->k.batch[d];
-        v += at * a->v.batch[d];
-        mask += at * a->mask.batch[d];
-    }
-    u.k = a->k.data + (k + u.key_head * a->k.head) * size;
-    u.v = a->v.data + (v + u.key_head * a->v.head) * size;
-    if (a->mask.data)
-        u.mask = a->mask.data + mask * (int64_t)weir_dtype_size(a->mask_dtype);
-    u.row0 = unit % a->row_blocks * a->row_block;
-    u.rows = weir__min(a->row_block, a->heads / a->key_heads * a->lq - u.row0);
     u.ld_out = weir__div_up(a->dv, a->few ? NR : MR) * (a->few ? NR : MR);
     u.queries = local;
-    u.operand = u.queries + lines * padded(a->d);
+    u.operand = u.queries + lines * (padded(a->d) + LANES);
     u.values = u.operand + weir__max(a->d, NR) * a->key_block;
     u.scores = u.values + (weir__div_up(a->dv, MR) * MR) * a->key_block;
     u.weights = u.scores + lines * a->key_block;
-    u.sums = u.weights + weir__max(NR, a->few ? lines : 0) * a->key_block;
+    u.sums = u.weights + NR * a->key_block;
     u.top = u.sums + lines * u.ld_out;
     u.total = u.top + lines;
 
@@ -75,12 +56,8 @@ static void attend(const struct weir__attention *a, int64_t index, void *local)
         u.top[r] = -(real)INFINITY;
         u.total[r] = 0;
     }
-    for (int64_t r = 0; r < u.rows; r++)
-        last = weir__max(last, visible_keys(&u, r));
-    u.key0 = part * a->split_keys;
-    u.end = weir__min(last, u.key0 + a->split_keys);
-    (a->few ? attend_few : attend_many)(&u, a->q.data + q * size);
-    store_rows(&u, batch, part);
+    (a->few ? attend_few : attend_many)(&u);
+    store_rows(&u);
 }
 
 /* The parts of one query row, in their order. */

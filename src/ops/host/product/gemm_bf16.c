@@ -14,11 +14,7 @@
 #include "ops/host/product/gemm_pack.h"
 
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
-
-enum {
-    UNIT = 32, /* of m, n and k */
-    PANEL = 16,
-};
+#include "ops/host/product/pairs.h"
 
 /* What is packed at once. B is, always. A is read where it lies if its rows are contiguous: AMX
  * multiplies it in the time that a copy takes. The dots want a panel of B that the first-level
@@ -47,17 +43,6 @@ struct block {
     uint32_t *b;     /* [wide_n / PANEL][most->k / 2][PANEL] */
     float *sums;     /* [wide_m][most->n] */
 };
-
-/* Rows of A for one tile. */
-struct rows {
-    const uint16_t *at;
-    int64_t step, k; /* elements from row to row, and of a row */
-};
-
-static int64_t wide(int64_t n)
-{
-    return weir__div_up(n, UNIT) * UNIT;
-}
 
 /* ---- packing ---- */
 
@@ -95,185 +80,17 @@ static void pack_a(const struct block *s)
         pack_rows_of_a(s, 0, rows, k, UNIT, s->tails, UNIT);
 }
 
-/* Two rows of B, 16 columns each, as pairs. */
-ALWAYS_INLINE void pack_two_rows(uint32_t *dst, const uint16_t *even, const uint16_t *odd)
-{
-    const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even));
-    const __m512i high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd));
-
-    _mm512_storeu_si512(dst, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-}
-
-/* A square of 16 columns, each contiguous along k, by 16 pairs: the transpose of 32-bit words. */
-static void pack_square_of_pairs(uint32_t *dst, const uint16_t *src, int64_t step)
-{
-    __m512i r[16], t[16];
-
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; i++)
-        r[i] = _mm512_loadu_si512(src + i * step);
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-        r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-        r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-        r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-        r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-    }
-    /* r[4 i + q]: words q, q + 4, q + 8, q + 12 of columns 4 i .. 4 i + 3, in quarters */
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; q++) {
-        const __m512i a = _mm512_shuffle_i32x4(r[q], r[4 + q], 0x88);
-        const __m512i b = _mm512_shuffle_i32x4(r[q], r[4 + q], 0xdd);
-        const __m512i c = _mm512_shuffle_i32x4(r[8 + q], r[12 + q], 0x88);
-        const __m512i d = _mm512_shuffle_i32x4(r[8 + q], r[12 + q], 0xdd);
-
-        _mm512_storeu_si512(dst + q * PANEL, _mm512_shuffle_i32x4(a, c, 0x88));
-        _mm512_storeu_si512(dst + (8 + q) * PANEL, _mm512_shuffle_i32x4(a, c, 0xdd));
-        _mm512_storeu_si512(dst + (4 + q) * PANEL, _mm512_shuffle_i32x4(b, d, 0x88));
-        _mm512_storeu_si512(dst + (12 + q) * PANEL, _mm512_shuffle_i32x4(b, d, 0xdd));
-    }
-}
-
-/* A panel with an edge, or of any strides. */
-static void pack_panel_slowly(uint32_t *dst, int64_t from, int64_t pairs, int64_t cols, int64_t kn,
-                              const uint16_t *src, int64_t row, int64_t col)
-{
-    for (int64_t p = from; p < pairs; p++)
-        for (int64_t j = 0; j < PANEL; j++) {
-            const uint16_t *at = src + 2 * p * row + j * col;
-            uint32_t low = j < cols && 2 * p < kn ? at[0] : 0;
-            uint32_t high = j < cols && 2 * p + 1 < kn ? at[row] : 0;
-
-            dst[p * PANEL + j] = low | high << 16;
-        }
-}
-
 static void pack_b(const struct block *s)
 {
     const struct weir__gemm *g = s->g;
-    const int64_t pairs = s->wide_k / 2;
 
     for (int64_t j = 0; j < s->wide_n; j += PANEL) {
         const uint16_t *src = (const uint16_t *)g->b + s->k0 * g->b_row + (s->j0 + j) * g->b_col;
         const int64_t cols = weir__max(0, weir__min(PANEL, s->n - j));
-        uint32_t *dst = s->b + j * (s->most->k / 2);
-        int64_t p = 0;
 
-        if (cols == PANEL && g->b_col == 1)
-            for (; 2 * p + 1 < s->kn; p++)
-                pack_two_rows(dst + p * PANEL, src + 2 * p * g->b_row,
-                              src + (2 * p + 1) * g->b_row);
-        else if (cols == PANEL && g->b_row == 1)
-            for (; 2 * (p + PANEL) <= s->kn; p += PANEL)
-                pack_square_of_pairs(dst + p * PANEL, src + 2 * p, g->b_col);
-        pack_panel_slowly(dst, p, pairs, cols, s->kn, src, g->b_row, g->b_col);
+        pack_panel_of_pairs(s->b + j * (s->most->k / 2), s->wide_k / 2, cols, s->kn, src, g->b_row,
+                            g->b_col);
     }
-}
-
-/* ---- tiles of 32 x 32 sums ---- */
-
-#define TARGET_BF16 __attribute__((target("avx512bf16")))
-#define ROWS 8
-
-static TARGET_BF16 void dots(const struct block *s, struct rows rows, const uint32_t *b, float *c,
-                             bool add)
-{
-    const int64_t a_step = rows.step, c_step = s->most->n, next_panel = s->most->k / 2 * PANEL;
-    const uint16_t *a = rows.at;
-
-    for (int part = 0; part < UNIT / ROWS; part++, a += ROWS * a_step, c += ROWS * c_step) {
-        __m512 acc[2 * ROWS];
-
-#pragma GCC unroll 8
-        for (int i = 0; i < ROWS; i++) {
-            acc[2 * i] = add ? _mm512_loadu_ps(c + i * c_step) : _mm512_setzero_ps();
-            acc[2 * i + 1] = add ? _mm512_loadu_ps(c + i * c_step + PANEL) : _mm512_setzero_ps();
-        }
-        for (int64_t p = 0; p < rows.k / 2; p++) {
-            const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b + p * PANEL);
-            const __m512bh b1 = (__m512bh)_mm512_loadu_si512(b + next_panel + p * PANEL);
-
-#pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++) {
-                int32_t two;
-                __m512bh x;
-
-                memcpy(&two, a + i * a_step + 2 * p, sizeof two);
-                x = (__m512bh)_mm512_set1_epi32(two);
-                acc[2 * i] = _mm512_dpbf16_ps(acc[2 * i], x, b0);
-                acc[2 * i + 1] = _mm512_dpbf16_ps(acc[2 * i + 1], x, b1);
-            }
-        }
-#pragma GCC unroll 8
-        for (int i = 0; i < ROWS; i++) {
-            _mm512_storeu_ps(c + i * c_step, acc[2 * i]);
-            _mm512_storeu_ps(c + i * c_step + PANEL, acc[2 * i + 1]);
-        }
-    }
-}
-
-#define TARGET_AMX __attribute__((target("amx-tile,amx-bf16")))
-
-static TARGET_AMX void amx_begin(void)
-{
-    struct {
-        uint8_t palette, start, zero[14];
-        uint16_t row_bytes[16];
-        uint8_t rows[16];
-    } config = {.palette = 1};
-
-    for (int i = 0; i < 8; i++) {
-        config.row_bytes[i] = 64;
-        config.rows[i] = 16;
-    }
-    /* gcc 12's _tile_loadconfig reads but the first bytes, as far as the optimizer knows */
-    __asm__ volatile("ldtilecfg %0" : : "m"(config));
-}
-
-static TARGET_AMX void amx_end(void)
-{
-    _tile_release();
-}
-
-static TARGET_AMX void amx_tile(const struct block *s, struct rows rows, const uint32_t *b,
-                                float *c, bool add)
-{
-    const int64_t a_row = rows.step, c_row = s->most->n, next_panel = s->most->k / 2 * PANEL;
-    const uint16_t *a = rows.at;
-    const size_t a_step = (size_t)a_row * sizeof *a, b_step = PANEL * sizeof *b;
-    const size_t c_step = (size_t)c_row * sizeof *c;
-
-    __asm__ volatile("" : : : "memory"); /* nor does gcc 12 know that _tile_loadd reads memory */
-    if (add) {
-        _tile_loadd(0, c, c_step);
-        _tile_loadd(1, c + PANEL, c_step);
-        _tile_loadd(2, c + PANEL * c_row, c_step);
-        _tile_loadd(3, c + PANEL * c_row + PANEL, c_step);
-    } else {
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
-    }
-    for (int64_t k = 0; k < rows.k; k += UNIT) {
-        _tile_loadd(4, a + k, a_step);
-        _tile_loadd(6, b + k / 2 * PANEL, b_step);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_loadd(7, b + next_panel + k / 2 * PANEL, b_step);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_loadd(5, a + PANEL * a_row + k, a_step);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
-    }
-    _tile_stored(0, c, c_step);
-    _tile_stored(1, c + PANEL, c_step);
-    _tile_stored(2, c + PANEL * c_row, c_step);
-    _tile_stored(3, c + PANEL * c_row + PANEL, c_step);
 }
 
 /* ---- few rows or columns: dot products of lines where they lie, see weir__gemm_is_dot ---- */
@@ -391,28 +208,34 @@ static void write_out(const struct block *s)
 /* The sums of a tile, by one call or, where A's rows end within a tile, by two. */
 static void run_tile(const struct block *s, int64_t i, int64_t j)
 {
-    void (*const multiply)(const struct block *, struct rows, const uint32_t *, float *, bool) =
-        s->amx ? amx_tile : dots;
-    const uint32_t *b = s->b + j * (s->most->k / 2);
-    float *sums = s->sums + i * s->most->n + j;
+    void (*const multiply)(const struct pair_tile *) = s->amx ? amx_tile : dots;
     const int64_t whole = s->kn - s->kn % UNIT;
-    bool add = s->k0 > 0;
+    struct pair_tile t = {.b = s->b + j * (s->most->k / 2),
+                          .b_next = s->most->k / 2 * PANEL,
+                          .c = s->sums + i * s->most->n + j,
+                          .c_step = s->most->n,
+                          .add = s->k0 > 0};
 
     if (!s->in_place || i + UNIT > s->m) {
-        const uint16_t *at = s->in_place ? s->a : s->a + i * s->most->k;
-
-        multiply(s, (struct rows){at, s->most->k, s->wide_k}, b, sums, add);
+        t.a = s->in_place ? s->a : s->a + i * s->most->k;
+        t.a_step = s->most->k;
+        t.k = s->wide_k;
+        multiply(&t);
         return;
     }
     if (whole) {
-        const uint16_t *at = (const uint16_t *)s->g->a + (s->i0 + i) * s->g->a_row + s->k0;
-
-        multiply(s, (struct rows){at, s->g->a_row, whole}, b, sums, add);
-        add = true;
+        t.a = (const uint16_t *)s->g->a + (s->i0 + i) * s->g->a_row + s->k0;
+        t.a_step = s->g->a_row;
+        t.k = whole;
+        multiply(&t);
+        t.add = true;
     }
-    if (whole < s->kn)
-        multiply(s, (struct rows){s->tails + i * UNIT, UNIT, UNIT}, b + whole / 2 * PANEL, sums,
-                 add);
+    if (whole < s->kn) {
+        t.a = s->tails + i * UNIT;
+        t.b += whole / 2 * PANEL;
+        t.a_step = t.k = UNIT;
+        multiply(&t);
+    }
 }
 
 static void run_block(struct block *s)
@@ -461,7 +284,7 @@ void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
     if (g->dot)
         dot_lines_of_pairs(g);
     else
-        gemm_of_pairs(g, local, weir__isa_best_pairs() == WEIR__ISA_AMX);
+        gemm_of_pairs(g, local, uses_amx());
 #else
     WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
 #endif

@@ -13,6 +13,7 @@
 #define THIN_ROWS 4
 #define THIN_COLS 4096  /* whose sums stay in the first-level cache */
 #define THIN_SHORT 4096 /* bytes */
+#define THIN_AHEAD 16   /* rows of B that are on their way, if they are short */
 
 _Static_assert(2 * THIN_ROWS * THIN_COLS * sizeof(real) <= WEIR_LOCAL_BYTES,
                "sums of two stretches");
@@ -32,10 +33,11 @@ ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, in
         vec b[8];
 
         /* Of short stretches the hardware has not foreseen the next: it is on another page. */
-        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT) {
+        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT &&
+            k + THIN_AHEAD + depth <= g->k) {
 #pragma GCC unroll 8
             for (int q = 0; q < depth; q++)
-                __builtin_prefetch(g->b + ((k + depth + q) * g->b_row + j0 + j) *
+                __builtin_prefetch(g->b + ((k + THIN_AHEAD + q) * g->b_row + j0 + j) *
                                               (int64_t)weir_dtype_size(dtype));
         }
 #pragma GCC unroll 8
@@ -109,16 +111,34 @@ ALWAYS_INLINE void thin_typed(const struct weir__gemm *g, real *sums, weir_dtype
     }
 }
 
+/* Of f16 twice as many rows, in two goes: to read B twice costs less than to pack it as f32. */
 static bool is_thin(const struct weir__gemm *g)
 {
-    return !g->pack_b && g->m <= THIN_ROWS && g->b_col == 1 && g->n >= 4 * NR;
+    return !g->pack_b && g->m <= (g->dtype == WEIR_F16 ? 2 : 1) * THIN_ROWS && g->b_col == 1 &&
+           g->n >= 4 * NR;
 }
+
+#if !WEIR__REAL_F64
+static void thin_f16(const struct weir__gemm *g, void *local)
+{
+    const int64_t size = (int64_t)weir_dtype_size(WEIR_F16);
+    struct weir__gemm some = *g;
+
+    for (int64_t at = 0; at < g->m; at += THIN_ROWS) {
+        some.m = weir__min(g->m - at, THIN_ROWS);
+        some.a = g->a + at * g->a_row * size;
+        some.c = g->c + at * g->c_row * size;
+        some.bias = g->bias ? g->bias + at * g->bias_row * size : NULL;
+        thin_typed(&some, local, WEIR_F16);
+    }
+}
+#endif
 
 static void thin(const struct weir__gemm *g, void *local)
 {
 #if !WEIR__REAL_F64
     if (g->dtype == WEIR_F16)
-        thin_typed(g, local, WEIR_F16);
+        thin_f16(g, local);
     else if (g->dtype == WEIR_BF16)
         thin_typed(g, local, WEIR_BF16);
     else

@@ -208,6 +208,8 @@ static inline float pow(float a, float b)
 #define fmaf __builtin_fmaf
 #define fmaxf __builtin_fmaxf
 #define fminf __builtin_fminf
+#define fabsf __builtin_fabsf
+#define copysignf __builtin_copysignf
 
 static inline float __expf(float x)
 {

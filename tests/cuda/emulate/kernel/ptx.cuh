@@ -49,6 +49,13 @@ static inline uint16_t to_bf16(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+template <int dtype> static inline uint32_t pack_two(float low, float high)
+{
+    if (dtype == WEIR_F16)
+        return to_f16(low) | (uint32_t)to_f16(high) << 16;
+    return to_bf16(low) | (uint32_t)to_bf16(high) << 16;
+}
+
 static inline float max_or_nan(float a, float b)
 {
     return a != a || b != b ? __uint_as_float(0x7fffffff) : a > b ? a : b;

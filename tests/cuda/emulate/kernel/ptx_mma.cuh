@@ -91,8 +91,3 @@ template <int dtype> EMU_PLAIN static void multiply(float *c, const uint32_t *a,
         c[i] = (float)sum;
     }
 }
-
-template <int dtype> static inline uint32_t pack_two(float low, float high)
-{
-    return Type<dtype>::pack(low) | (uint32_t)Type<dtype>::pack(high) << 16;
-}
