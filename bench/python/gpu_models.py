@@ -1,17 +1,20 @@
 """transformers' models on a GPU: eager, inductor's modes and weir, in one process.
 
     gpu_models.py [--device cuda] [--rounds N] [--layers N] [--ways eager,default,...] [--small]
-                  [--kernels N] [--values] [MODEL ...]
+                  [--kernels N] [--values] [--limit SECONDS] [MODEL ...]
 
 Prefill is 512 tokens; decode is one token of 8 sequences with a static cache of 128 or 1024. Weights
 are random, in bf16. Rounds take turns; figures are medians of milliseconds a step. `--kernels` counts
-the kernels of one step and lists the N longest, `--values` compares with the model in f32. `--rounds 0`
-compiles only: run that first, for several models at once, and the caches are warm.
+the kernels of a step, of five in a row, says how fast the GPU ran and lists the N longest, `--values` compares with the model in f32. `--rounds 0`
+compiles only: run that first, for several models at once, and the caches are warm. A way whose first call
+takes longer than `--limit` (max-autotune, which compiles and times many kernels) is left out.
 """
 
 import argparse
 import collections
+import signal
 import statistics
+import subprocess
 import time
 
 import torch
@@ -105,21 +108,42 @@ class Step:
             layer.cumulative_length.fill_(self.start)
 
 
+STEPS = 5
+
+
+def _speed():
+    """The GPU's clock and power, as it runs."""
+    asked = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip().replace(",", "")
+
+
 def kernels(step, name, longest):
+    began, speed = time.perf_counter(), ""
+    while time.perf_counter() < began + 0.4:  # as busy as in the rounds
+        for _ in range(20):
+            step()
+        speed = speed or _speed()
+    torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        step()
+        for _ in range(STEPS):
+            step()
         torch.cuda.synchronize()
     spans = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     by_name = collections.defaultdict(list)
     for span in spans:
         by_name[span.name].append(span.device_time_total)
-    total = sum(sum(t) for t in by_name.values())
+    total = sum(sum(t) for t in by_name.values()) / STEPS
     ends = [s.time_range.end for s in spans]
     begins = [s.time_range.start for s in spans]
-    span = max(ends) - min(begins) if spans else 0
-    print(f"    {name}: {len(spans)} kernels, {total:.0f} us of work in {span:.0f} us", flush=True)
+    span = (max(ends) - min(begins)) / STEPS if spans else 0
+    print(f"    {name}: {len(spans) / STEPS:g} kernels, {total:.0f} us of work in {span:.0f} us, {speed}", flush=True)
     for kernel, times in sorted(by_name.items(), key=lambda x: -sum(x[1]))[:longest]:
-        print(f"        {sum(times):8.1f} us {len(times):4d} x {kernel[:90]}", flush=True)
+        count = len(times) / STEPS
+        print(f"        {sum(times) / STEPS:8.1f} us {count:4g} x {kernel[:90]}", flush=True)
+
+
+def _too_long(*_):
+    raise TimeoutError("the first call takes too long")
 
 
 def measure(name, phase, args, model):
@@ -131,7 +155,11 @@ def measure(name, phase, args, model):
             step = Step(model, phase, way, args)
             began = time.perf_counter()
             with torch.no_grad():
-                out = step().float().clone()
+                signal.alarm(args.limit)
+                try:
+                    out = step().float().clone()
+                finally:
+                    signal.alarm(0)
                 sync()
                 first[way] = time.perf_counter() - began
                 for _ in range(40 if args.rounds else 4):  # automatic streams have been chosen then
@@ -182,11 +210,13 @@ def main():
     parser.add_argument("--small", action="store_true", help="sizes for a trial without a GPU")
     parser.add_argument("--kernels", type=int, default=0, metavar="N")
     parser.add_argument("--values", action="store_true")
+    parser.add_argument("--limit", type=int, default=0, metavar="SECONDS")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
     args = parser.parse_args()
     if args.device.startswith("cuda"):
         weir.set_device(weir.Device("cuda:0"))
     torch._dynamo.config.recompile_limit = 64
+    signal.signal(signal.SIGALRM, _too_long)
     with torch.no_grad():
         for name in args.models or MODELS:
             model = make(name, args)

@@ -1,18 +1,23 @@
 """transformers' models on the host: eager, inductor and weir, in one process, rounds taking turns.
 
     host_models.py [--threads N] [--rounds N] [--size tiny|small] [--ways eager,inductor,weir,weir-streams]
-                   [--phases prefill,decode] [--values] [--launches] [--cpu-time] [MODEL ...]
+                   [--phases prefill,decode] [--values] [--launches] [--cpu-time] [--urgent] [MODEL ...]
     host_models.py --predict          one stream and automatic ones on npu:a3, in its own time
 
 Prefill is 64 tokens; decode is one token with a static cache of 128. Weights are random, in float32.
 Each round runs every way once, in turn; figures are medians of milliseconds a step, and medians of
-the rounds' own ratios, which other work on the machine disturbs less. `--values` compares with the
+the rounds' own ratios, which other work on the machine disturbs less. With several threads each way first
+waits until those of the one before have gone to sleep, and runs a step that is not measured. `--values` compares with the
 model in float64, `--launches` counts what a step launches, `--cpu-time` measures what the process
 has of the cores rather than the time that passes: with one thread and on a busy machine.
+`--urgent` gives all threads a real-time priority for the seconds that are measured, so that other
+work on the machine waits (root alone may), and shows both times.
 """
 
 import argparse
 import gc
+import os
+import pathlib
 import statistics
 import time
 import warnings
@@ -132,6 +137,41 @@ def _plans(made):
     return getattr(made, "plans", ())
 
 
+# PyTorch's second thread looks for work for milliseconds after a step: it would run beside the next
+# way's step and count as its processor time.
+SETTLE_S = 0.02
+
+
+def _urgent(on):
+    """Every thread of the process before all others, or as usual again."""
+    for task in pathlib.Path("/proc/self/task").iterdir():
+        policy = os.SCHED_RR if on else os.SCHED_OTHER
+        os.sched_setscheduler(int(task.name), policy, os.sched_param(1 if on else 0))
+
+
+def _rounds(steps, count, settle):
+    """[(passed, processor time)] of each way's steps in ms, taking turns."""
+    times = {way: [] for way in steps}
+    for _ in range(count):
+        for way, step in steps.items():
+            if settle:
+                time.sleep(SETTLE_S)
+                step()
+            passed, used = time.perf_counter(), time.process_time()
+            step()
+            used = time.process_time() - used
+            times[way].append((1e3 * (time.perf_counter() - passed), 1e3 * used))
+    return times
+
+
+def _row(times):
+    text = "  ".join(f"{way} {statistics.median(t):8.3f}" for way, t in times.items())
+    for a, b in (("weir", "inductor"), ("weir", "eager"), ("weir-streams", "weir")):
+        if a in times and b in times:
+            text += f"  {a}/{b} {statistics.median(x / y for x, y in zip(times[a], times[b])):.2f}"
+    return text
+
+
 def measure(name, phase, args):
     torch._dynamo.reset()
     steps, first, outs = {}, {}, {}
@@ -145,20 +185,16 @@ def measure(name, phase, args):
         for _ in range(24):
             step()
         steps[way] = step
-    times = {way: [] for way in steps}
-    clock = time.process_time if args.cpu_time else time.perf_counter
     gc.collect()
-    for _ in range(args.rounds):
-        for way, step in steps.items():
-            began = clock()
-            step()
-            times[way].append(1e3 * (clock() - began))
-    row = {way: statistics.median(t) for way, t in times.items()}
-    text = "  ".join(f"{way} {t:8.3f}" for way, t in row.items())
-    for a, b in (("weir", "inductor"), ("weir", "eager"), ("weir-streams", "weir")):
-        if a in times and b in times:
-            text += f"  {a}/{b} {statistics.median(x / y for x, y in zip(times[a], times[b])):.2f}"
-    print(f"{name:12} {phase:8} {text}", flush=True)
+    if args.urgent:
+        _urgent(True)
+    times = _rounds(steps, args.rounds, args.threads > 1)
+    if args.urgent:
+        _urgent(False)
+    passed, used = ({way: [t[i] for t in ts] for way, ts in times.items()} for i in (0, 1))
+    print(f"{name:12} {phase:8} {_row(used if args.cpu_time else passed)}", flush=True)
+    if args.urgent:
+        print(f"{'':4}processor time:  {_row(used)}", flush=True)
     print(" " * 22 + "first call " + "  ".join(f"{w} {t:.2f} s" for w, t in first.items()), flush=True)
     if args.launches:
         for way, step in steps.items():
@@ -210,6 +246,7 @@ def main():
     parser.add_argument("--values", action="store_true")
     parser.add_argument("--launches", action="store_true")
     parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--urgent", action="store_true")
     parser.add_argument("--predict", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(MODELS))
     args = parser.parse_args()

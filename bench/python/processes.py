@@ -7,8 +7,8 @@ all-reduce of f32 in microseconds, and says whether `shm` is at most as slow as 
 With --targets only those that the target is about are run, in less than six minutes on two cores. Each is run twice, in
 turn, and the better of its medians counts: a slow moment of the machine is nobody's. Then it puts a chain of matrix products beside
 an all-reduce (target: 1.1 times the longer one), each on its own part of the cores: a rank has its share of the
-machine, a quarter of it, at least one core, reduces, and the rest multiplies. A share of one core has nothing to
-overlap with, which it says. MPICH's launcher is $TEST_MPICH or mpiexec.hydra, its library libmpi_abi.so.1 beside it or
+machine, a quarter of it, at least one core, reduces, and the rest multiplies; once with all hardware threads, once with as
+many as there are cores, once with half. (Where a machine hides which threads are of one core: taskset, and --overlap.) A share of one core has nothing to overlap with, which it says. MPICH's launcher is $TEST_MPICH or mpiexec.hydra, its library libmpi_abi.so.1 beside it or
 where the system looks. Run it on a machine that does nothing else: ranks on busy cores measure the scheduler.
 """
 
@@ -111,7 +111,7 @@ def overlap_rank():
     """A chain of products on one stream and an all-reduce on another: apart, and together. Each has cores of its own."""
     import weir
 
-    share = len(os.sched_getaffinity(0)) // int(os.environ["WEIR_RANKS"])
+    share = int(os.environ["BENCH_CORES"]) // int(os.environ["WEIR_RANKS"])
     if share < 2:
         if os.environ["WEIR_RANK"] == "0":
             print(json.dumps({"skipped": "a rank has one core: both want it"}), flush=True)
@@ -154,6 +154,18 @@ def overlap_rank():
         row = {"products_us": chain * 1e6, "all_reduce_us": alone * 1e6, "both_us": both * 1e6}
         print(json.dumps(row | {"ratio": both / max(chain, alone)}), flush=True)
     group.close()
+
+
+def cores():
+    """How many there are that share nothing but memory: hardware threads of one core are one."""
+    found = set()
+    for cpu in os.sched_getaffinity(0):
+        try:
+            siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+            found.add(siblings.read_text())
+        except OSError:
+            found.add(cpu)
+    return len(found)
 
 
 def be_rank(subject):
@@ -244,20 +256,24 @@ def main():
     options.add_argument("--ranks", default="2,4", help="numbers of ranks (default: 2,4)")
     options.add_argument("--json", metavar="FILE", help="also write all rows there")
     options.add_argument("--targets", action="store_true", help="only what the targets are about")
+    options.add_argument("--overlap", action="store_true", help="only the products beside an all-reduce")
     given = options.parse_args()
     if given.rank:
         return be_rank(given.rank)
     counts = [int(n) for n in given.ranks.split(",")]
-    report = {"all_reduce": [row for n in counts for row in compare(n, subjects(n, given.targets))], "overlap": []}
+    compared = [] if given.overlap else counts
+    report = {"all_reduce": [row for n in compared for row in compare(n, subjects(n, given.targets))], "overlap": []}
     print("\na chain of products beside an all-reduce of 16 MiB, microseconds")
-    for n in counts:
-        (row,) = start(weir_command(), "overlap", {}, n)
-        report["overlap"].append(row | {"ranks": n})
+    threads = len(os.sched_getaffinity(0))
+    print(f"  {threads} hardware threads, {cores()} cores")
+    for n, used in [(n, used) for n in counts for used in sorted({threads, cores(), threads // 2})]:
+        (row,) = start(weir_command(), "overlap", {"BENCH_CORES": str(used)}, n)
+        report["overlap"].append(row | {"ranks": n, "threads": used})
         if "skipped" in row:
-            print(f"  {n} ranks: not measured: {row['skipped']}")
+            print(f"  {n} ranks on {used} threads: not measured: {row['skipped']}")
             continue
         met = "met" if row["ratio"] <= 1.1 else "missed"
-        print(f"  {n} ranks: products {row['products_us']:.0f}, all-reduce {row['all_reduce_us']:.0f}, "
+        print(f"  {n} ranks on {used} threads: products {row['products_us']:.0f}, all-reduce {row['all_reduce_us']:.0f}, "
               f"both {row['both_us']:.0f}: {row['ratio']:.2f} times the longer one, {met}")
     if given.json:
         pathlib.Path(given.json).write_text(json.dumps(report, indent=1))

@@ -1,9 +1,12 @@
+#define _GNU_SOURCE /* mkstemp */
 #include "run/run_job.h"
 
 #include "commands.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 bool run_job_is_set(void)
 {
@@ -27,6 +30,125 @@ weir_status run_job_gather(const struct run_job *job, double mine, double *all)
         st = weir_tensor_read(out, all, (size_t)job->n * sizeof *all);
     weir_tensor_release(x);
     weir_tensor_release(out);
+    return st;
+}
+
+/* ---- traces ---- */
+
+/* A file of this process alone, for what is written and read by path. -1: there is none. */
+static int make_file(char *path, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+
+    snprintf(path, size, "%s/weir-run-XXXXXX", folder && *folder ? folder : "/tmp");
+    return mkstemp(path);
+}
+
+static weir_status write_trace(const weir_trace *trace, char **bytes, size_t *size)
+{
+    char path[300];
+    int fd = make_file(path, sizeof path);
+    weir_status st = fd < 0 ? WEIR_ENOMEM : weir_trace_write_chrome(trace, path);
+    FILE *f = st ? NULL : fopen(path, "rb"); /* it may be another file by now */
+    long end;
+
+    *bytes = NULL;
+    *size = 0;
+    if (!st &&
+        (!f || fseek(f, 0, SEEK_END) || (end = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) ||
+         !(*bytes = malloc((size_t)end + 1)) || fread(*bytes, 1, (size_t)end, f) != (size_t)end))
+        st = WEIR_ENOMEM;
+    else if (!st)
+        *size = (size_t)end;
+    if (f)
+        fclose(f);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    return st;
+}
+
+static weir_status read_trace(const char *bytes, size_t size, weir_trace **out)
+{
+    char path[300];
+    int fd = make_file(path, sizeof path);
+    weir_status st = WEIR_ENOMEM;
+
+    if (fd < 0)
+        return st;
+    if (write(fd, bytes, size) == (ssize_t)size)
+        st = weir_trace_load(path, out);
+    close(fd);
+    unlink(path);
+    return st;
+}
+
+static weir_status merge_texts(const char *texts, size_t most, const double *sizes, int n,
+                               weir_trace **trace)
+{
+    weir_trace **all = calloc((size_t)n, sizeof(weir_trace *)), *merged = NULL;
+    weir_status st = all ? WEIR_OK : WEIR_ENOMEM;
+
+    for (int r = 0; r < n && !st; r++)
+        st = read_trace(texts + (size_t)r * most, (size_t)sizes[r], &all[r]);
+    if (!st)
+        st = weir_trace_merge((const weir_trace *const *)all, (size_t)n, &merged);
+    for (int r = 0; r < n && all; r++)
+        weir_trace_free(all[r]);
+    free(all);
+    if (!st) {
+        weir_trace_free(*trace);
+        *trace = merged;
+    }
+    return st;
+}
+
+/* The texts of all ranks, each with room for `most` bytes. */
+static weir_status gather_texts(const struct run_job *job, const char *mine, size_t most,
+                                char *texts)
+{
+    weir_tensor *x = NULL, *out = NULL;
+    weir_status st = weir_tensor_from(weir_stream_default(job->dev), WEIR_U8, 1,
+                                      (int64_t[]){(int64_t)most}, mine, &x);
+
+    if (!st && !(st = weir_all_gather(weir_group_self(job->world), x, &out)))
+        st = weir_tensor_read(out, texts, (size_t)job->n * most);
+    weir_tensor_release(x);
+    weir_tensor_release(out);
+    return st;
+}
+
+weir_status run_job_merge(const struct run_job *job, weir_trace **trace)
+{
+    double sizes[WEIR_MAX_RANKS], most = 1;
+    char *mine = NULL, *padded, *texts = NULL;
+    size_t size;
+    weir_status st, written;
+
+    if (!job->world)
+        return WEIR_OK;
+    written = write_trace(*trace, &mine, &size);
+    if ((st = run_job_gather(job, (double)size, sizes))) {
+        free(mine);
+        return st;
+    }
+    for (int r = 0; r < job->n; r++)
+        most = sizes[r] > most ? sizes[r] : most;
+    padded = calloc(1, (size_t)most);
+    texts = malloc((size_t)job->n * (size_t)most);
+    if (!padded || !texts)
+        st = WEIR_ENOMEM;
+    if (!st && mine)
+        memcpy(padded, mine, size);
+    if (!st)
+        st = gather_texts(job, padded, (size_t)most, texts);
+    st = st ? st : written;
+    if (!st && !job->self)
+        st = merge_texts(texts, (size_t)most, sizes, job->n, trace);
+    free(mine);
+    free(padded);
+    free(texts);
     return st;
 }
 

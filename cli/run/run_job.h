@@ -22,6 +22,9 @@ void run_job_leave(struct run_job *job);
 
 /* What each rank has, by rank. A job of one process: its own. */
 weir_status run_job_gather(const struct run_job *job, double mine, double *all);
+/* The traces of all ranks as one, on the clock of rank 0; *trace is this one's, and on rank 0 that
+ * of all afterwards. */
+weir_status run_job_merge(const struct run_job *job, weir_trace **trace);
 /* All ranks go on together. */
 weir_status run_job_meet(const struct run_job *job);
 /* A group of all ranks. */

@@ -308,19 +308,6 @@ static weir_status run_both(struct run_members *members, struct run_result *out,
     return st;
 }
 
-/* What the other processes took. */
-static weir_status fill_job(const struct run_job *job, struct run_result *out)
-{
-    double all[WEIR_MAX_RANKS];
-    weir_status st = run_job_gather(job, out->makespan, all);
-
-    for (int r = 0; r < job->n && !st; r++) {
-        out->ranks[r].makespan = out->ranks[r].compute = all[r];
-        out->makespan = all[r] > out->makespan ? all[r] : out->makespan;
-    }
-    return st;
-}
-
 /* -1, or the exit status after a complaint. */
 static int check_ranks(const struct cli_ranks *ranks)
 {
@@ -354,9 +341,9 @@ int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
         return status;
     if (!(st = run_members_open(&members, ranks, dev, spec, job)))
         st = run_both(&members, out, &trace);
+    if (!st)
+        st = run_job_merge(job, &trace);
     status = st ? run_complain(st) : fill(trace, ranks, out);
-    if (status < 0 && job->world && (st = fill_job(job, out)))
-        status = run_complain(st);
     weir_trace_free(trace);
     run_members_close(&members);
     return status;

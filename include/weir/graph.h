@@ -146,17 +146,19 @@ WEIR_API size_t weir_graph_output_count(const weir_graph *graph);
 /* ---- compiling ---- */
 
 typedef enum weir_compile_mode {
-    WEIR_COMPILE_MAX_AUTOTUNE,    /* "max-autotune": all passes; elementwise chains are fused, and
-                                   * streams that are too short to gain from running side by side
-                                   * run one after the other */
+    WEIR_COMPILE_MAX_AUTOTUNE,    /* "max-autotune": all passes; chains of short operators are one
+                                   * launch, and streams that are too short to gain from running side
+                                   * by side run one after the other */
     WEIR_COMPILE_REDUCE_OVERHEAD, /* "reduce-overhead": as issued */
     WEIR_COMPILE_EAGER,           /* "eager": the same */
 } weir_compile_mode;
 
 typedef enum weir_stream_placement {
     WEIR_STREAMS_EXPLICIT, /* "explicit": as labels say */
-    WEIR_STREAMS_AUTO, /* "auto": what has no label is placed as well, where that is expected to pay
-                        */
+    WEIR_STREAMS_AUTO,     /* "auto": what has no label is placed as well, where that is expected to
+                            * pay. On a modelled device also the order of what nothing orders, and core
+                            * limits of operators without one, are those that the model finds: the
+                            * plan is predicted to take no longer than on one stream */
     WEIR_STREAMS_SIBLINGS, /* "siblings": products that read one result, and what follows them
                             * alone, go side by side on up to four streams, whatever is expected:
                             * for callers who measure */

@@ -119,10 +119,13 @@ WEIR_API WEIR_MUST_USE weir_status weir_conv2d(weir_tensor *x, weir_tensor *weig
 /* q [..., lq, d], k [..., lk, d], v [..., lk, dv]; softmax(q k' * scale + mask) v.
  * scale 0 means 1/sqrt(d). mask: NULL, bool (true takes part) or the type of q,
  * broadcast to [..., lq, lk]. Fewer heads in k and v (dim -3) that divide q's
- * are shared (GQA). */
+ * are shared (GQA). The result is [..., lq, dv].
+ * returns  WEIR_ESHAPE also for rows_first where q has no heads (dim -3). */
 typedef struct weir_attention_options {
     double scale;
-    bool causal; /* key j takes part for query i iff j <= i + lk - lq */
+    bool causal;     /* key j takes part for query i iff j <= i + lk - lq */
+    bool rows_first; /* the result is [..., lq, heads, dv], as a product with the heads side by side
+                        wants it */
 } weir_attention_options;
 WEIR_API WEIR_MUST_USE weir_status weir_attention(weir_tensor *q, weir_tensor *k, weir_tensor *v,
                                                   weir_tensor *mask,

@@ -105,6 +105,12 @@ typedef struct weir_engine_info {
 /* Fills `out` with at most `max` rows and returns how many there are. May load libraries.
  * threads  any. */
 WEIR_API size_t weir_engine_list(weir_engine_info *out, size_t size, size_t max);
+/* Whether a message of rank `source` is there that no receive has been queued for: the next
+ * weir_recv from it does not wait. What a stream of the sender has before the message comes first.
+ * returns  WEIR_EUNSUPPORTED for an engine other than `shm`, or a group within one process;
+ *          WEIR_ERANGE for a rank that is no peer; why the group is broken, if it is.
+ * threads  any, but not while another queues a receive of this rank from `source`. */
+WEIR_API WEIR_MUST_USE weir_status weir_recv_ready(weir_rank *self, int source, bool *ready);
 /* The offset of rank 0's clock to this process's (both CLOCK_MONOTONIC): add it to a local time to
  * get rank 0's. 0 for a group within one process. */
 WEIR_API int64_t weir_group_clock_offset_ns(weir_group *group);

@@ -38,8 +38,8 @@ static PyObject *wrap(DeviceObject *device, weir_group *group)
 
 static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"device", "rank",    "ranks",        "store", "token",
-                            "name",   "timeout", "join_timeout", NULL};
+    static char *names[] = {"device", "rank",    "ranks",        "store",  "token",
+                            "name",   "timeout", "join_timeout", "engine", NULL};
     weir_join_options o = {.size = sizeof o};
     double timeout = 0, join_timeout = 0;
     PyObject *device = NULL, *made;
@@ -48,9 +48,9 @@ static PyObject *group_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     weir_status st;
 
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oiizzzdd:Group", names, &device, &o.rank,
-                                     &o.ranks, &o.store, &o.token, &o.name, &timeout,
-                                     &join_timeout) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oiizzzddz:Group", names, &device, &o.rank,
+                                     &o.ranks, &o.store, &o.token, &o.name, &timeout, &join_timeout,
+                                     &o.engine) ||
         !(d = to_device(device)))
         return NULL;
     o.timeout_ns = (int64_t)(timeout * 1e9);
@@ -300,6 +300,19 @@ static PyObject *group_recv(PyObject *self, PyObject *args)
     return none_or(weir_recv(rank, t, peer));
 }
 
+static PyObject *group_ready(PyObject *self, PyObject *args)
+{
+    weir_rank *rank = self_of(self);
+    bool ready = false;
+    weir_status st;
+    int peer;
+
+    if (!rank || !PyArg_ParseTuple(args, "i:ready", &peer))
+        return NULL;
+    st = weir_recv_ready(rank, peer, &ready);
+    return st ? raise_status(st) : PyBool_FromLong(ready);
+}
+
 static PyObject *group_barrier(PyObject *self, PyObject *none)
 {
     weir_rank *rank = self_of(self);
@@ -367,6 +380,8 @@ static PyMethodDef methods[] = {
      "all_to_all(x, out, send, recv)\n\nWith so many rows for and from each rank."},
     {"send", group_send, METH_VARARGS, "send(x, to)"},
     {"recv", group_recv, METH_VARARGS, "recv(x, source)"},
+    {"ready", group_ready, METH_VARARGS,
+     "ready(source) -> bool\n\nWhether a message of that rank is there which nobody has received."},
     {"barrier", group_barrier, METH_NOARGS, "barrier()"},
     {"abort", group_abort, METH_VARARGS,
      "abort(reason=None)\n\nBreaks the group: every rank that waits gets an error."},
@@ -388,7 +403,7 @@ bool add_group_type(PyObject *module)
     PyType_Slot slots[] = {
         {Py_tp_doc,
          "Group(device=None, rank=0, ranks=0, store=None, token=None, name=None, timeout=0, "
-         "join_timeout=0)\n\nThis process as a rank among others (weir_group_join)."},
+         "join_timeout=0, engine=None)\n\nThis process as a rank among others (weir_group_join)."},
         {Py_tp_new, group_new},
         {Py_tp_dealloc, group_dealloc},
         {Py_tp_methods, methods},

@@ -63,8 +63,9 @@ static PyObject *arange(PyObject *self, PyObject *const *args, Py_ssize_t nargs,
 
     (void)self;
     if (!parse_args("arange", names, 1, args, nargs, kwnames, a) || !to_int64(a[0], "n", &n) ||
-        !optional_double(a[1], "start", &start) || !optional_double(a[2], "step", &step) ||
-        (!is_absent(a[3]) && !to_dtype(a[3], &dtype)) || !(d = to_device(a[4])))
+        (!is_absent(a[3]) && !to_dtype(a[3], &dtype)) ||
+        !optional_value(a[1], "start", dtype, &start) ||
+        !optional_value(a[2], "step", dtype, &step) || !(d = to_device(a[4])))
         return NULL;
     QUEUE(st, weir_arange(weir_stream_current(d->dev), dtype, n, start, step, &t));
     made = st ? raise_status(st) : wrap_tensor(d, t);

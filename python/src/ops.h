@@ -104,6 +104,12 @@ static inline bool optional_double(PyObject *o, const char *what, double *value)
     return is_absent(o) || to_double(o, what, value);
 }
 
+/* As it, where the number is one of a tensor's type: no bits of a large whole number are lost. */
+static inline bool optional_value(PyObject *o, const char *what, weir_dtype dtype, double *value)
+{
+    return is_absent(o) || to_value(o, what, dtype, value);
+}
+
 static inline bool optional_bool(PyObject *o, bool *value)
 {
     int truth = o ? PyObject_IsTrue(o) : *value;

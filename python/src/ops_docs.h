@@ -17,13 +17,15 @@
     "\n\n"                                                      \
     ">>> weir.argsort(weir.tensor([3.0, 1.0, 2.0])).tolist()\n" \
     "[1, 2, 0]\n"
-#define DOC_attention                                                              \
-    "attention(q, k, v, mask=None, causal=False, scale=None) -> Tensor\n"          \
-    "\n"                                                                           \
-    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared." \
-    "\n\n"                                                                         \
-    ">>> q = weir.ones((1, 2, 4))\n"                                               \
-    ">>> weir.attention(q, q, q, causal=True).shape\n"                             \
+#define DOC_attention                                                                       \
+    "attention(q, k, v, mask=None, causal=False, scale=None, rows_first=False) -> Tensor\n" \
+    "\n"                                                                                    \
+    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared. With "    \
+    "rows_first\n"                                                                          \
+    "the result is [..., rows, heads, columns]."                                            \
+    "\n\n"                                                                                  \
+    ">>> q = weir.ones((1, 2, 4))\n"                                                        \
+    ">>> weir.attention(q, q, q, causal=True).shape\n"                                      \
     "(1, 2, 4)\n"
 #define DOC_clone                      \
     "clone(x) -> Tensor\n"             \

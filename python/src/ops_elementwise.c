@@ -143,8 +143,8 @@ OP(clamp, 1, "x", "low", "high")
     weir_tensor *x, *out;
     weir_status st;
 
-    if (!to_tensor(a[0], "x", &x) || !optional_double(a[1], "low", &low) ||
-        !optional_double(a[2], "high", &high))
+    if (!to_tensor(a[0], "x", &x) || !optional_value(a[1], "low", weir_tensor_dtype(x), &low) ||
+        !optional_value(a[2], "high", weir_tensor_dtype(x), &high))
         return NULL;
     QUEUE(st, weir_clamp(x, low, high, &out));
     return result(st, a[0], out);

@@ -85,15 +85,15 @@ OP(conv2d, 2, "x", "weight", "bias", "stride", "padding", "dilation", "groups")
     return result(st, a[0], out);
 }
 
-OP(attention, 3, "q", "k", "v", "mask", "causal", "scale")
+OP(attention, 3, "q", "k", "v", "mask", "causal", "scale", "rows_first")
 {
-    weir_attention_options o = {0, false};
+    weir_attention_options o = {0, false, false};
     weir_tensor *q, *k, *v, *mask, *out;
     weir_status st;
 
     if (!to_tensor(a[0], "q", &q) || !to_tensor(a[1], "k", &k) || !to_tensor(a[2], "v", &v) ||
         !optional_tensor(a[3], "mask", &mask) || !optional_bool(a[4], &o.causal) ||
-        !optional_double(a[5], "scale", &o.scale))
+        !optional_double(a[5], "scale", &o.scale) || !optional_bool(a[6], &o.rows_first))
         return NULL;
     QUEUE(st, weir_attention(q, k, v, mask, &o, &out));
     return result(st, a[0], out);

@@ -299,6 +299,16 @@ static PyObject *plan_stats(PyObject *self, PyObject *none)
 #undef SIZE
 }
 
+static PyObject *plan_writes(PyObject *self, PyObject *number)
+{
+    PlanObject *p = (PlanObject *)self;
+    Py_ssize_t input = PyNumber_AsSsize_t(number, PyExc_OverflowError);
+
+    if (PyErr_Occurred() || !device_check(p->device))
+        return NULL;
+    return PyBool_FromLong(input >= 0 && weir_plan_writes_input(p->plan, (size_t)input));
+}
+
 static PyObject *plan_list(PyObject *self, PyObject *none)
 {
     PlanObject *p = (PlanObject *)self;
@@ -356,6 +366,9 @@ static PyMethodDef plan_methods[] = {
     {"launches", plan_launches, METH_NOARGS,
      "launches() -> list\n\nWhat a run launches, in order: name and op of the first node, nodes, "
      "bytes_read, bytes_written."},
+    {"writes", plan_writes, METH_O,
+     "writes(input) -> bool\n\nWhether a run writes to the memory of the input, which is counted "
+     "from 0."},
     {"list", plan_list, METH_NOARGS, "list() -> str\n\nStreams as columns, for people."},
     {NULL, NULL, 0, NULL},
 };
@@ -367,7 +380,7 @@ bool add_plan_type(PyObject *module)
          "A graph compiled for its device. Call it with the graph's inputs; see weir.Graph.\n\n"
          ">>> f = weir.compile(lambda x: x + 1)\n"
          ">>> y = f(weir.ones((2,)))\n"
-         ">>> (plan, _), = f.plans.values()\n"
+         ">>> (plan, *_), = f.plans.values()\n"
          ">>> plan.stats()['nodes']\n1\n"},
         {Py_tp_dealloc, plan_dealloc},
         {Py_tp_call, plan_call},

@@ -347,9 +347,37 @@ struct operands {
     weir_tensor *few_tensors[FEW];
 };
 
+static bool has_elements(const int64_t *shape, int ndim)
+{
+    for (int i = 0; i < ndim; i++)
+        if (!shape[i])
+            return false;
+    return true;
+}
+
+/* A tensor of elements without memory is all zeros (PyTorch's gradients of what is constant): a
+ * copy has memory. */
+static bool give_memory(PyObject **object, bool is_written, void **address)
+{
+    PyObject *copy;
+
+    if (is_written || !PyObject_HasAttrString(*object, "_is_zerotensor")) {
+        PyErr_Format(PyExc_ValueError, "a tensor that a plan %s has no memory",
+                     is_written ? "writes to" : "reads");
+        return false;
+    }
+    if (!(copy = PyObject_CallMethod(*object, "clone", NULL)))
+        return false;
+    Py_DECREF(*object);
+    *object = copy;
+    if (address_of(copy, address) && !*address)
+        PyErr_SetString(PyExc_ValueError, "a tensor that a plan reads has no memory");
+    return !PyErr_Occurred();
+}
+
 /* The handle for operand `i`, which is the memory of the object. Nothing that could let another
  * thread in stands between its shape and the handle. */
-static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, PyObject *object,
+static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, PyObject **object,
                            const struct layouts *now, bool may_stage)
 {
     struct binding *b = &p->bindings[i];
@@ -358,8 +386,12 @@ static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, Py
     void *address;
     int ndim;
 
-    if (!address_of(object, &address) ||
+    if (!address_of(*object, &address) ||
         (shape != Py_None && !to_dims(shape, "a shape", dims, WEIR_MAX_DIMS, &ndim)))
+        return NULL;
+    if (!address &&
+        (shape != Py_None ? has_elements(dims, ndim) : has_elements(b->shape, b->ndim)) &&
+        !give_memory(object, b->written || i >= p->nin, &address))
         return NULL;
     /* While another call runs, the shapes are its own. */
     if (shape != Py_None && !may_stage)
@@ -392,7 +424,7 @@ static bool gather(struct plan_ways *p, weir_stream *s, PyObject *args, const st
     for (; o->n < all; o->n++) {
         if (!(o->objects[o->n] = operand(p, args, now, (Py_ssize_t)o->n)))
             return false;
-        o->tensors[o->n] = handle(p, s, (Py_ssize_t)o->n, o->objects[o->n], now, may_stage);
+        o->tensors[o->n] = handle(p, s, (Py_ssize_t)o->n, &o->objects[o->n], now, may_stage);
         if (!o->tensors[o->n]) {
             Py_DECREF(o->objects[o->n]);
             return false;

@@ -147,6 +147,8 @@ def from_dlpack(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:
     [1.0, 1.0]
     """
     _check_dlpack(data)
+    if _is(data, "is_neg") or _is(data, "_is_zerotensor"):
+        raise BufferError("the tensor's values are not what is in its memory: clone it first")
     device = _device(device)
     if hasattr(data, "__dlpack_device__") and data.__dlpack_device__()[0] == _DL_CUDA:
         # Its owner makes our stream wait for the values.
@@ -168,6 +170,18 @@ def _check_dlpack(data):
         raise TypeError(f"{type(data).__name__} has no __dlpack__, so it cannot be shared")
 
 
+def _is(data, question):
+    ask = getattr(data, question, None)
+    return ask is not None and ask()
+
+
+def with_values(data):
+    """A tensor of PyTorch, with its values in memory. DLPack does not say that they are not there: of tensors whose signs
+    are turned around as they are read (the imaginary part of a conjugate), and of zeros that have no
+    memory (gradients of what is constant)."""
+    return data.clone() if _is(data, "is_neg") or _is(data, "_is_zerotensor") else data
+
+
 def _import(data, device, copy, error):
     """What speaks DLPack alone: shared, or copied where the device cannot reach its memory.
     ``error`` says why it is no buffer."""
@@ -178,6 +192,7 @@ def _import(data, device, copy, error):
         ) from None
     if hasattr(data, "__array_interface__"):
         raise error  # an array of a type that weir has not
+    data = with_values(data)
     device = _device(device)
     on = data.__dlpack_device__() if hasattr(data, "__dlpack_device__") else None
     if on is None or on == device.dlpack_device:

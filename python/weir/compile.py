@@ -7,6 +7,7 @@ from typing import Any
 
 from . import _C, _exact
 from ._create import asarray
+from .errors import InvalidError
 
 KEPT = 64  # plans of one function
 
@@ -51,6 +52,15 @@ def _adopt(value):
     return value
 
 
+def _extent(t):
+    """The addresses of the first byte and of the one behind the last."""
+    first = t.data_ptr()
+    if not t.size:
+        return first, first
+    last = sum((n - 1) * step for n, step in zip(t.shape, t.strides))
+    return first, first + (last + 1) * t.dtype.itemsize
+
+
 class Compiled:
     """A function that runs as plans. ``plans`` are those made so far."""
 
@@ -69,9 +79,28 @@ class Compiled:
             if len(self.plans) >= KEPT:
                 self.plans.pop(next(iter(self.plans)))
             self.plans[key] = entry
-        plan, results = entry
-        made = plan(*[t.contiguous() for t in leaves])
+        plan, results, written = entry
+        given = [t.contiguous() for t in leaves]
+        copied = written and [i for i, t in enumerate(leaves) if not t.is_contiguous()]
+        if copied:
+            self._check_apart(leaves, written)
+        made = plan(*given)
+        for i in copied:
+            if i in written:
+                leaves[i].copy_(given[i])
         return _fill(results, made if isinstance(made, list) else [made])
+
+    def _check_apart(self, leaves, written):
+        """A plan looks at the memory that it is given: what is copied for it is not seen there."""
+        extents = [_extent(t) for t in leaves]
+        for i in written:
+            first, end = extents[i]
+            for k, (other, other_end) in enumerate(extents):
+                if k != i and first < other_end and other < end:
+                    raise InvalidError(
+                        f"argument {i} of {self.function.__name__}, which is written, shares memory with "
+                        f"argument {k}, and not both are contiguous: it needs memory of its own"
+                    )
 
     def _capture(self, structure, leaves):
         if not leaves:
@@ -87,7 +116,8 @@ class Compiled:
             raise ValueError(f"{self.function.__name__} returns no tensor")
         for i, t in enumerate(made):
             graph.output(f"y{i}", t)
-        return graph.compile(**self.options), results
+        plan = graph.compile(**self.options)
+        return plan, results, [i for i in range(len(leaves)) if plan.writes(i)]
 
 
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -2,6 +2,7 @@
 #include "base/lock.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -42,4 +43,47 @@ void weir__mutex_lock_slow(struct weir__mutex *m)
     /* From here on the lock is taken as "somebody sleeps": the unlock wakes. */
     while (atomic_exchange_explicit(&m->state, 2, memory_order_acquire) != 0)
         weir__futex_wait(&m->state, 2, -1);
+}
+
+/* A fence in every thread of the process that runs. False where the system has none. */
+static bool fence_everybody(void)
+{
+    static _Atomic int known; /* 0: not asked yet; 1: it can; 2: it cannot */
+    int can = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (!can) {
+        can = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) ? 2 : 1;
+        atomic_store_explicit(&known, can, memory_order_relaxed);
+    }
+    return can == 1 && !syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+void weir__light_lock_slow(struct weir__light_mutex *m)
+{
+    const int64_t look_ns = 1000000; /* without fences a wake may be missed: look again */
+
+    for (int i = 0; i < 100; i++) {
+        weir__relax();
+        if (atomic_load_explicit(&m->state, memory_order_relaxed) == 0 && weir__light_try(m))
+            return;
+    }
+    for (;;) {
+        bool fenced;
+
+        atomic_store(&m->wanted, WEIR__MUTEX_WANTED);
+        fenced = fence_everybody();
+        if (weir__light_try(m))
+            return; /* at worst it wakes nobody when it unlocks */
+        weir__futex_wait(&m->wanted, WEIR__MUTEX_WANTED, fenced ? -1 : look_ns);
+        if (weir__light_try(m))
+            break;
+    }
+    /* One was woken for each unlock: others may still sleep. */
+    atomic_store_explicit(&m->wanted, WEIR__MUTEX_WANTED, memory_order_relaxed);
+}
+
+void weir__light_wake(struct weir__light_mutex *m)
+{
+    atomic_store(&m->wanted, 0);
+    weir__futex_wake(&m->wanted, 1);
 }

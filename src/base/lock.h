@@ -2,6 +2,7 @@
  *
  * struct weir__mutex spins a little, then sleeps: for short critical sections
  * that a descheduled holder must not turn into a busy loop.
+ * struct weir__light_mutex is one whose unlock is a plain store, for a lock that every call takes.
  * struct weir__spin only spins: for a handful of instructions.
  * Lock order of the library, outermost first: device lock or, for a launch, the lock of its
  * stream (device/device.h), stream waiter lock (soft/soft.h), scheduler lock (soft/sched.h).
@@ -57,6 +58,40 @@ static inline void weir__mutex_unlock(struct weir__mutex *m)
 {
     if (atomic_exchange_explicit(&m->state, 0, memory_order_release) == 2)
         weir__futex_wake(&m->state, 1);
+}
+
+/* Unlocking stores `state`, then reads `wanted`, with no fence between the two. Who goes to sleep
+ * stores `wanted`, puts a fence into every running thread of the process (membarrier), then looks
+ * at `state` again. So the sleeper sees that it is free, or who unlocks sees that somebody sleeps.
+ * tests/model/light_mutex.pml is the model. The memory must outlive the unlock. */
+struct weir__light_mutex {
+    _Atomic uint32_t state;  /* 0 free, 1 held */
+    _Atomic uint32_t wanted; /* WEIR__MUTEX_WANTED: somebody sleeps, or is about to; else 0 */
+};
+
+void weir__light_lock_slow(struct weir__light_mutex *m);
+void weir__light_wake(struct weir__light_mutex *m);
+
+static inline bool weir__light_try(struct weir__light_mutex *m)
+{
+    uint32_t is_free = 0;
+
+    return atomic_compare_exchange_strong_explicit(&m->state, &is_free, 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static inline void weir__light_lock(struct weir__light_mutex *m)
+{
+    if (!weir__light_try(m))
+        weir__light_lock_slow(m);
+}
+
+static inline void weir__light_unlock(struct weir__light_mutex *m)
+{
+    atomic_store_explicit(&m->state, 0, memory_order_release);
+    atomic_signal_fence(memory_order_seq_cst); /* for the compiler alone */
+    if (atomic_load_explicit(&m->wanted, memory_order_relaxed))
+        weir__light_wake(m);
 }
 
 struct weir__spin {

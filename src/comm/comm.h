@@ -34,6 +34,9 @@
 #include "weir/comm.h"
 
 #define WEIR__GROUP_NAME 48
+/* The id of a rank is its group's number, and its index in the group in so many bits. */
+enum { WEIR__RANK_BITS = 12 };
+_Static_assert(WEIR_MAX_RANKS <= 1 << WEIR__RANK_BITS, "an id has room for the rank");
 #define WEIR__CHANNEL_NAME 80
 #define WEIR__FEW_RANKS 64
 
@@ -218,8 +221,10 @@ struct weir_group {
     char name[WEIR__GROUP_NAME];
     int nranks;
     weir_comm_mode mode;
-    bool pulls;                      /* parts read others' memory and write only their own */
-    bool rounds;                     /* calls may be in two rounds */
+    bool pulls;     /* parts read others' memory and write only their own */
+    unsigned share; /* of processes on a host: cores that a rank has if all have as many; 0: any */
+    bool rounds;    /* calls may be in two rounds */
+    bool twins;     /* a device has several of its ranks */
     struct weir__procs_group *procs; /* ranks are processes; NULL: all are of this one */
     int64_t timeout_ns;              /* negative: for ever */
     /* Who waits for whom, when the timeout is over; NULL if nobody can say. */
@@ -291,6 +296,8 @@ int weir__channel_blocker(const struct weir__channel *channel, int rank, const v
 /* The channel of that name between the ranks of `members`; NULL when out of memory. */
 struct weir__channel *weir__group_channel(weir_group *group, const char *name,
                                           const struct weir__ranks *members);
+/* That of messages from one rank to another. */
+struct weir__channel *weir__pair_channel(weir_group *group, int from, int to);
 
 /* ---- offer.c ---- */
 

@@ -12,9 +12,6 @@ static struct weir__spin known_lock;
 static weir_group *known;
 static uint64_t serial;
 
-enum { RANK_BITS = 12 };
-_Static_assert(WEIR_MAX_RANKS <= 1 << RANK_BITS, "an id has room for the rank");
-
 weir_status weir__group_check_options(int nranks, const weir_group_options *o)
 {
     if (nranks < 1 || nranks > WEIR_MAX_RANKS)
@@ -37,7 +34,7 @@ static void remember(weir_group *g, const char *name)
     else
         snprintf(g->name, sizeof g->name, "group %llu", (unsigned long long)serial);
     for (int i = 0; i < g->nranks; i++)
-        g->ranks[i].id = serial << RANK_BITS | (uint64_t)i;
+        g->ranks[i].id = serial << WEIR__RANK_BITS | (uint64_t)i;
     g->next_known = known;
     known = g;
     weir__spin_unlock(&known_lock);
@@ -118,8 +115,8 @@ weir_rank *weir__rank_hold(uint64_t id)
 
     weir__spin_lock(&known_lock);
     for (weir_group *g = known; g && !found; g = g->next_known)
-        if (g->ranks[0].id >> RANK_BITS == id >> RANK_BITS)
-            found = &g->ranks[id & ((1 << RANK_BITS) - 1)];
+        if (g->ranks[0].id >> WEIR__RANK_BITS == id >> WEIR__RANK_BITS)
+            found = &g->ranks[id & ((1 << WEIR__RANK_BITS) - 1)];
     if (found)
         weir__group_hold(found->group);
     weir__spin_unlock(&known_lock);
@@ -214,6 +211,16 @@ struct weir__channel *weir__group_channel(weir_group *g, const char *name,
     }
 }
 
+struct weir__channel *weir__pair_channel(weir_group *g, int from, int to)
+{
+    struct weir__ranks members = weir__ranks_one(from);
+    char name[WEIR__CHANNEL_NAME];
+
+    weir__ranks_add(&members, to);
+    snprintf(name, sizeof name, "pair %d to %d", from, to);
+    return weir__group_channel(g, name, &members);
+}
+
 void weir__channel_count(struct weir__channel *c, int rank, uint64_t calls, const void *on)
 {
     struct weir__caller *caller = &c->callers[rank];
@@ -228,11 +235,12 @@ void weir__channel_count(struct weir__channel *c, int rank, uint64_t calls, cons
 
 int weir__channel_blocker(const struct weir__channel *c, int rank, const void *on)
 {
-    uint64_t call = atomic_load_explicit(&c->callers[rank].calls, memory_order_relaxed);
     const weir_rank *ranks = c->group->ranks;
+    uint64_t call;
 
-    if (c->group->procs) /* no other rank is of this process */
+    if (!c->group->twins) /* no other rank is of this device */
         return -1;
+    call = atomic_load_explicit(&c->callers[rank].calls, memory_order_relaxed);
     WEIR__EACH_RANK(other, &c->members)
     if (other != rank && ranks[other].dev == ranks[rank].dev && c->callers[other].on == on &&
         c->callers[other].on_since <= call && weir__channel_called(c, other, call))

@@ -27,7 +27,7 @@ static void wake_all(struct weir__participant *list)
 static void release(struct weir__rendezvous *m, const struct weir__participant *self,
                     enum weir__participant_state state, struct weir__participant **list)
 {
-    WEIR__EACH_RANK(rank, &m->arrived)
+    WEIR__EACH_OF_RANKS(rank, &m->arrived, m->narrived)
     {
         struct weir__participant *participant = m->participants[rank];
 

@@ -47,6 +47,12 @@ static inline int weir__ranks_next(const struct weir__ranks *set, int from)
 #define WEIR__EACH_RANK(rank, set) \
     for (int rank = weir__ranks_next((set), 0); rank >= 0; rank = weir__ranks_next((set), rank + 1))
 
+/* The same for a set of which `count` members are known to be all: the words behind the last of
+ * them are not looked at. */
+#define WEIR__EACH_OF_RANKS(rank, set, count)                                             \
+    for (int rank = weir__ranks_next((set), 0), left_of_##rank = (count); left_of_##rank; \
+         rank = --left_of_##rank ? weir__ranks_next((set), rank + 1) : -1)
+
 static inline int weir__ranks_count(const struct weir__ranks *set)
 {
     int n = 0;

@@ -78,7 +78,7 @@ static void cpu_kick(weir_device *dev)
 /* Whether a waiting host thread has a hardware thread to spin on. */
 static bool host_may_spin(const struct weir__cpu *cpu)
 {
-    return weir__cpu_awake(cpu) < cpu->hardware &&
+    return weir__cpu_awake(cpu) < cpu->hardware && weir__cpu_has_spare(cpu, 1) &&
            !atomic_load_explicit(&cpu->standby, memory_order_relaxed);
 }
 
@@ -96,9 +96,22 @@ static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
 
 sleep:
     weir__cpu_host_sleeps(cpu); /* so there is a hardware thread to spare */
-    st = weir__soft_host_wait(s, seq, timeout_ns);
-    atomic_fetch_sub(&cpu->hosts_asleep, 1);
+    st = weir__soft_host_wait(s, seq, timeout_ns, &cpu->hosts_asleep);
+    weir__cpu_host_is_up();
     return st;
+}
+
+/* Whether the stream goes on may hang on workers of other devices that pause. */
+static void hurry_group(const weir_group *group, void *user)
+{
+    const weir_device *dev = user;
+    bool mine = false;
+
+    for (int i = 0; i < group->nranks && !mine; i++)
+        mine = group->ranks[i].dev == dev;
+    for (int i = 0; i < group->nranks && mine; i++)
+        if (group->ranks[i].dev && group->ranks[i].dev->driver == dev->driver)
+            weir__soft_hurry((struct weir__soft_device *)group->ranks[i].dev);
 }
 
 static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
@@ -109,7 +122,9 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     if (weir__soft_done(s) >= seq)
         return WEIR_OK;
     if (spin && timeout_ns)
-        weir__cpu_help_with(weir__soft(s));
+        weir__cpu_help_with(weir__soft(s), seq);
+    if (weir__unlikely(atomic_load_explicit(&s->dev->groups_live, memory_order_relaxed)))
+        weir__groups_each(hurry_group, s->dev);
     atomic_fetch_add_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);
     st = wait_for(s, seq, timeout_ns, spin);
     atomic_fetch_sub_explicit(&cpu->hosts_waiting, 1, memory_order_relaxed);

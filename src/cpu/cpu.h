@@ -7,6 +7,8 @@
 
 struct weir__cpu;
 
+#define WEIR__MOST_WANTED 16
+
 /* A thread that runs blocks. Only that thread touches it. */
 struct weir__worker {
     _Alignas(WEIR__LINE) struct weir__cpu *cpu;
@@ -23,20 +25,22 @@ struct weir__worker {
     uint32_t patience;            /* pauses between two looks for work */
     uint32_t long_ops;            /* long commands since the last pick */
     uint32_t picks, aged_picks;
-    bool attentive; /* counted in cpu->attentive (rest.c) */
-    bool at_work;   /* its last commands were work: short ones do not make it attentive */
+    uint32_t seen_helped; /* cpu->helped when it last looked for work */
+    bool attentive;       /* counted in cpu->attentive (rest.c) */
+    bool at_work;         /* its last commands were work: short ones do not make it attentive */
     /* place.c: read and written by others, too. */
     _Atomic int runs_on; /* the CPU; negative while it sleeps */
     _Atomic bool bound;  /* to one CPU, for a moment */
     /* Of the helper alone (help.c): a worker without a thread, which picks nothing by itself. */
     bool helper;
-    uint32_t part_ns;                     /* the longest part of a collective that it runs */
-    uint64_t help_until;                  /* when it returns; 0: the clock was not read yet */
-    struct weir__soft_stream *parked_for; /* the stream that its last stream waits for */
-    uint64_t random;                      /* for jitter */
-    uint64_t ticks; /* while a trace is recorded: when its last command ended, if it has done
-                     * nothing since; else 0 */
-    void *local;    /* weir_block.local */
+    uint32_t part_ns;    /* the longest part of a collective that it runs */
+    uint64_t help_until; /* when it returns; 0: the clock was not read yet */
+    struct weir__soft_stream *wanted[WEIR__MOST_WANTED]; /* that its streams wait for */
+    uint32_t nwanted;
+    uint64_t random; /* for jitter */
+    uint64_t ticks;  /* while a trace is recorded: when its last command ended, if it has done
+                      * nothing since; else 0 */
+    void *local;     /* weir_block.local */
 };
 
 struct weir__cpu {
@@ -49,11 +53,13 @@ struct weir__cpu {
     cpu_set_t cpus;             /* that workers may run on; empty: not known */
     struct weir__worker helper; /* for one host thread at a time (help.c) */
     _Atomic bool helper_taken;
+    _Atomic uint32_t
+        helped; /* times that a host thread ran all it waited for; the helper's writes */
     /* Sleeping and waking: rest.c has the rules. */
     _Alignas(WEIR__LINE) _Atomic uint32_t wake_word;
     _Atomic uint32_t sleepers;      /* workers asleep, and in the upper half those woken */
     _Atomic uint32_t attentive;     /* workers that are attentive */
-    _Atomic uint32_t hosts_asleep;  /* host threads of hosts_waiting that sleep */
+    _Atomic uint32_t hosts_asleep;  /* host threads of hosts_waiting that sleep and are not woken */
     _Atomic uint32_t hosts_waiting; /* host threads that wait for a result */
     _Atomic bool stop;
     _Atomic bool host_active;  /* a host queued or helped since the worker that stands by looked */
@@ -95,8 +101,12 @@ bool weir__worker_leave_rendezvous(struct weir__worker *w, struct weir__soft_str
 /* help.c: a host thread that waits for a plan executes it: see weir__driver_helping. */
 bool weir__cpu_hold(weir_device *dev, bool on);
 void weir__cpu_help(weir_device *dev);
-/* The same for a stream that waits to be picked, if it is next. */
-void weir__cpu_help_with(struct weir__soft_stream *s);
+/* The same for a stream that waits to be picked, if it is next, up to its command `seq`. */
+void weir__cpu_help_with(struct weir__soft_stream *s, uint64_t seq);
+/* The helper's stream is about to park at the wait at its head: notes whom it waits for, there and
+ * in the waits that follow. */
+void weir__helper_want(struct weir__worker *w, const struct weir__soft_stream *s,
+                       struct weir__soft_stream *source);
 /* Whether the helper may run `cmd`, the next command of the stream. If not, the stream is now with
  * the scheduler. */
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
@@ -159,6 +169,8 @@ void weir__cpu_wake(struct weir__cpu *cpu);
 /* The same for a host thread: one that has queued something, one that goes to sleep. */
 void weir__cpu_wake_for_host(struct weir__cpu *cpu);
 void weir__cpu_host_sleeps(struct weir__cpu *cpu);
+/* It runs again; cpu->hosts_asleep was counted down by whoever woke it. */
+void weir__cpu_host_is_up(void);
 
 /* place.c: binds the worker to a CPU until it is up there. */
 void weir__worker_bind(struct weir__worker *w, int to);
@@ -172,6 +184,10 @@ void weir__cpu_rescue(struct weir__cpu *cpu);
 void weir__cpu_host_acts(struct weir__cpu *cpu);
 /* Workers that run or are about to. */
 unsigned weir__cpu_awake(const struct weir__cpu *cpu);
+/* So many workers more, or fewer, are awake; whether so many hardware threads are left beside those
+ * of all devices. */
+void weir__cpu_count_awake(int n);
+bool weir__cpu_has_spare(const struct weir__cpu *cpu, unsigned wanted);
 
 /* topology.c: threads that may run at once, by affinity (hwloc where it is built in). */
 unsigned weir__cpu_hardware_threads(void);

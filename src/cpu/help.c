@@ -6,15 +6,20 @@
  * helper; only that thread touches it.
  *
  * The helper takes streams that no worker has seen (weir__cpu_hold) or that are next in line
- * (weir__cpu_help_with). It leaves to the workers what they do better: kernels that gain from
- * several cores, callbacks, most collectives. A short collective between processes it runs itself:
- * the peers are often about to arrive, and the transport polls for a little while. It returns after
- * about HELP_NS, so that the host thread still notices timeouts and signals.
+ * (weir__cpu_help_with). While a host thread runs all that it waits for, workers that look for work
+ * leave it what they find (leaves_to_host in rest.c). The helper leaves to the workers what they do
+ * better: kernels that gain from several cores, callbacks, most collectives. A short collective
+ * between processes it runs itself: the peers are often about to arrive, and the transport polls
+ * for a little while. It returns after about HELP_NS, so that the host thread still notices
+ * timeouts and signals. Where there is but one worker, that would do nothing better than the
+ * helper: it is woken after ALONE_NS.
  */
 #include "cpu/cpu.h"
 
 enum {
-    HELP_NS = 50000,        /* about what waking a worker takes */
+    HELP_NS = 50000,           /* about what waking a worker takes */
+    ALONE_NS = 10000000,       /* instead, where one worker is all there is, */
+    ALONE_KERNEL_NS = 2000000, /* and for one kernel */
     PART_NS = 8000,         /* the longest part of a collective for a thread that need not wait: */
                             /* about what handing it to an awake worker takes */
     LONG_PART_NS = 100000,  /* for a thread that waits: about what waking a worker, and then the */
@@ -53,7 +58,7 @@ static void begin_help(struct weir__worker *w, uint32_t part_ns)
     w->help_until = 0;
     w->commands = 0;
     w->long_ops = 0;
-    w->parked_for = NULL;
+    w->nwanted = 0;
 }
 
 static void end_help(struct weir__cpu *cpu)
@@ -104,8 +109,44 @@ static bool take_if_next(struct weir__soft_device *soft, struct weir__soft_strea
     return got;
 }
 
-/* If `s` parks at a wait, the helper goes on with the stream that it waits for. */
-void weir__cpu_help_with(struct weir__soft_stream *s)
+static void want(struct weir__worker *w, struct weir__soft_stream *s)
+{
+    if (w->nwanted < WEIR__MOST_WANTED)
+        w->wanted[w->nwanted++] = s;
+}
+
+/* A join waits for one stream after the other. Once all of those have run, it parks no more. */
+void weir__helper_want(struct weir__worker *w, const struct weir__soft_stream *s,
+                       struct weir__soft_stream *source)
+{
+    const struct weir__cmd *cmd = (const struct weir__cmd *)(s->head->bytes + s->head_at);
+    uint64_t n = s->known - s->consumed; /* commands that this thread may look at */
+
+    if (s->lane_left || source->base.dev != s->base.dev) {
+        if (source->base.dev == s->base.dev)
+            want(w, source);
+        return;
+    }
+    for (; n && cmd->kind == WEIR__CMD_WAIT; n--) {
+        source = cmd->u.source;
+        if (source->base.dev == s->base.dev &&
+            atomic_load_explicit(&source->completed, memory_order_relaxed) < cmd->v.seq)
+            want(w, source);
+        cmd = (const struct weir__cmd *)((const unsigned char *)cmd + cmd->size);
+    }
+}
+
+/* Takes the streams that are wanted and next. */
+static void take_wanted(struct weir__worker *w)
+{
+    for (uint32_t i = 0; i < w->nwanted; i++)
+        if (take_if_next(&w->cpu->soft, w->wanted[i]))
+            weir__soft_append(&w->mine, w->wanted[i]);
+    w->nwanted = 0;
+}
+
+/* If `s` parks at a wait, the helper goes on with the streams that it waits for. */
+void weir__cpu_help_with(struct weir__soft_stream *s, uint64_t seq)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
     struct weir__worker *w = &cpu->helper;
@@ -113,11 +154,17 @@ void weir__cpu_help_with(struct weir__soft_stream *s)
     if (!may_be_next(&cpu->soft, s) || !borrow(cpu))
         return;
     begin_help(w, LONG_PART_NS);
-    while (s && take_if_next(&cpu->soft, s)) {
-        weir__soft_append(&w->mine, s);
+    want(w, s);
+    for (;;) {
+        take_wanted(w);
+        if (!w->mine.first)
+            break;
         run_helped(w);
-        s = w->parked_for;
-        w->parked_for = NULL;
+    }
+    if (weir__soft_done(&s->base) >= seq) {
+        uint32_t helped = atomic_load_explicit(&cpu->helped, memory_order_relaxed);
+
+        atomic_store_explicit(&cpu->helped, helped + 1, memory_order_relaxed);
     }
     end_help(cpu);
 }
@@ -135,8 +182,9 @@ static uint64_t longest(const struct weir__worker *w, const struct weir__cmd *cm
 {
     if (cmd->meets)
         return w->part_ns;
-    return w->mine.first || weir__cpu_has_work(w->cpu, memory_order_relaxed) ? WEIR__SHORT_NS
-                                                                             : HELP_NS;
+    if (w->mine.first || weir__cpu_has_work(w->cpu, memory_order_relaxed))
+        return WEIR__SHORT_NS;
+    return w->cpu->nworkers == 1 ? ALONE_KERNEL_NS : HELP_NS;
 }
 
 static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *cmd)
@@ -155,24 +203,24 @@ static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *c
     }
 }
 
-/* The HELP_NS begin when the clock is first read. */
-static bool has_time(struct weir__worker *w)
+/* The time begins when the clock is first read. */
+static bool has_time(struct weir__worker *w, const struct weir__cmd *cmd)
 {
     uint64_t now;
 
-    if (w->commands < COMMANDS_PER_LOOK)
+    if (w->commands < COMMANDS_PER_LOOK && cmd->work_ns <= HELP_NS)
         return true;
     w->commands = 0;
     now = weir__clock_ns();
     if (!w->help_until)
-        w->help_until = now + HELP_NS;
+        w->help_until = now + (w->cpu->nworkers == 1 ? ALONE_NS : HELP_NS);
     return now < w->help_until;
 }
 
 bool weir__worker_may_go_on(struct weir__worker *w, struct weir__soft_stream *s,
                             const struct weir__cmd *cmd)
 {
-    if (suits_helper(w, cmd) && has_time(w))
+    if (suits_helper(w, cmd) && has_time(w, cmd))
         return true;
     weir__soft_publish(s, &w->mine);
     weir__worker_share(w);

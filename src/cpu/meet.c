@@ -1,17 +1,7 @@
 /* Collectives on worker threads; soft/meet.c has the story. */
 #include "cpu/cpu.h"
 
-enum { ALL_PARTS_NS = 4000 }; /* a collective below this is run by the last to arrive */
-
-/* What the parts of all ranks take. */
-static uint64_t parts_ns(const struct weir__soft_stream *s, const struct weir__cmd *cmd)
-{
-    return (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases *
-           (uint64_t)s->participant.in->channel->nmembers;
-}
-
-/* The last to arrive runs everybody's part, on the core it has: the others are parked and
- * would have to be woken, for less than that takes. */
+/* The last to arrive runs everybody's part, on the core it has. */
 static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
                           const struct weir__cmd *cmd)
 {
@@ -19,7 +9,7 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
     int failed = 0;
 
     s->run.parted = false;
-    WEIR__EACH_RANK(rank, &s->participant.in->arrived)
+    WEIR__EACH_OF_RANKS(rank, &s->participant.in->arrived, s->participant.in->narrived)
     {
         struct weir__soft_stream *peer = weir__soft_peer(s, rank);
         const struct weir__cmd *part = weir__soft_peer_cmd(s, rank);
@@ -59,9 +49,9 @@ bool weir__worker_run_collective(struct weir__worker *w, struct weir__soft_strea
             return false;
     }
     if (s->participant.state == WEIR__PARTICIPANT_LAST) {
-        uint64_t ns = parts_ns(s, cmd);
+        uint64_t ns = weir__soft_parts_ns(cmd, (const void *)cmd->args);
 
-        if (!cmd->gang && ns <= ALL_PARTS_NS) { /* less than handing them over */
+        if (!cmd->gang && ns <= WEIR__ALL_PARTS_NS) {
             if (!weir__worker_take_short_turn(w, s, ns) ||
                 !weir__worker_have_core(w, s, weir__sched_kind(&w->cpu->soft.sched, cmd->engine)))
                 return false;

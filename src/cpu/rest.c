@@ -57,6 +57,22 @@ uint32_t weir__cpu_measure_patience(void)
     return WEIR__MOST_PAUSE_NS / (uint32_t)(best < 4 ? 4 : best > 250 ? 250 : best);
 }
 
+/* Workers of all devices of the process that are awake or woken: those of other devices want CPUs
+ * as well. A hint for who may spin, no more. */
+static _Atomic int all_awake;
+static _Atomic int all_hosts_asleep; /* and host threads that sleep until a command is over */
+
+void weir__cpu_count_awake(int n)
+{
+    atomic_fetch_add_explicit(&all_awake, n, memory_order_relaxed);
+}
+
+bool weir__cpu_has_spare(const struct weir__cpu *cpu, unsigned wanted)
+{
+    return atomic_load_explicit(&all_awake, memory_order_relaxed) + (int)wanted <=
+           (int)cpu->hardware;
+}
+
 unsigned weir__cpu_awake(const struct weir__cpu *cpu)
 {
     uint32_t word = atomic_load_explicit(&cpu->sleepers, memory_order_relaxed);
@@ -82,6 +98,7 @@ static void wake(struct weir__cpu *cpu, uint32_t most)
         n -= ON_THE_WAY(word);
         n = n < most ? n : most;
     } while (!atomic_compare_exchange_weak(&cpu->sleepers, &word, word + n * ONE_ON_THE_WAY));
+    weir__cpu_count_awake((int)n);
     atomic_store_explicit(&cpu->woken_at, weir__clock_ns(), memory_order_relaxed);
     atomic_fetch_add(&cpu->wake_word, 1);
     weir__futex_wake(&cpu->wake_word, (int)n);
@@ -119,7 +136,8 @@ static bool may_spin(struct weir__cpu *cpu)
 {
     uint32_t host = !atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed);
 
-    return weir__cpu_awake(cpu) + host <= cpu->hardware;
+    return weir__cpu_awake(cpu) + host <= cpu->hardware &&
+           weir__cpu_has_spare(cpu, !atomic_load_explicit(&all_hosts_asleep, memory_order_relaxed));
 }
 
 /* If a worker took every command the moment it is queued, the host would lose several cache lines
@@ -133,8 +151,10 @@ void weir__worker_pause(struct weir__worker *w)
         weir__relax();
         if (n % 8)
             continue;
-        if (n % 64 == 56)
-            weir__yield(); /* to a host thread that queues and may have no other CPU */
+        /* To a host thread that queues, if the workers may have all CPUs. Otherwise it has one, and
+         * the system would only move threads from CPU to CPU. */
+        if (n % 64 == 56 && cpu->nworkers >= cpu->hardware)
+            weir__yield();
         if (atomic_load_explicit(&cpu->hosts_waiting, memory_order_relaxed))
             break;
         if (atomic_load_explicit(&cpu->soft.hurry, memory_order_relaxed)) {
@@ -176,6 +196,26 @@ static void note_wake(struct weir__cpu *cpu)
                           memory_order_relaxed);
 }
 
+/* Whether a host thread will run what is ready. If one has run all that it waited for since this
+ * worker last looked, it is likely to do so again: taking its streams away would cost both of them
+ * more cache misses than the commands take. This is a guess, and it holds for one pause of the
+ * worker: then the host must have helped again. Long commands and hosts that wait end the pause. */
+static bool leaves_to_host(struct weir__worker *w)
+{
+    const struct weir__cpu *cpu = w->cpu;
+    uint32_t helped = atomic_load_explicit(&cpu->helped, memory_order_relaxed);
+
+    if (helped == w->seen_helped)
+        return false;
+    w->seen_helped = helped;
+    if (w->patience == 1 || atomic_load_explicit(&cpu->soft.sched.ready, memory_order_relaxed) ||
+        atomic_load_explicit(&cpu->hosts_waiting, memory_order_relaxed) ||
+        atomic_load_explicit(&cpu->stop, memory_order_relaxed))
+        return false;
+    w->patience = 2 * w->patience < cpu->most_patience ? 2 * w->patience : cpu->most_patience;
+    return true;
+}
+
 /* True if there may be work. */
 static bool spin(struct weir__worker *w)
 {
@@ -197,6 +237,12 @@ static bool spin(struct weir__worker *w)
         }
         found = weir__cpu_has_work(cpu, memory_order_relaxed) ||
                 atomic_load_explicit(&cpu->stop, memory_order_relaxed);
+        if (found && leaves_to_host(w)) {
+            found = false;
+            /* One worker stays awake, or the host would have to wake one. */
+            if (atomic_load_explicit(&cpu->attentive, memory_order_relaxed) == 1)
+                until = 0;
+        }
     }
     return found;
 }
@@ -209,6 +255,8 @@ static void get_up(struct weir__cpu *cpu)
     while (!atomic_compare_exchange_weak(&cpu->sleepers, &word,
                                          word - 1 - (ON_THE_WAY(word) ? ONE_ON_THE_WAY : 0)))
         continue;
+    if (!ON_THE_WAY(word))
+        weir__cpu_count_awake(1);
 }
 
 /* Whether the work that is ready would take the hardware thread of the host as well. It is asked
@@ -259,10 +307,16 @@ void weir__cpu_host_sleeps(struct weir__cpu *cpu)
     uint32_t standby;
 
     atomic_fetch_add(&cpu->hosts_asleep, 1);
+    atomic_fetch_add_explicit(&all_hosts_asleep, 1, memory_order_relaxed);
     standby = atomic_load(&cpu->standby);
     if (weir__unlikely(standby))
         hand_over(cpu, standby);
     weir__cpu_wake(cpu);
+}
+
+void weir__cpu_host_is_up(void)
+{
+    atomic_fetch_sub_explicit(&all_hosts_asleep, 1, memory_order_relaxed);
 }
 
 /* Waits for work: spins while that pays, then sleeps (see Sleeping, above). */
@@ -289,6 +343,7 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
         atomic_fetch_sub(&cpu->attentive, 1);
     w->attentive = false;
     atomic_fetch_add(&cpu->sleepers, 1);
+    weir__cpu_count_awake(-1);
     s = weir__cpu_has_work(cpu, memory_order_seq_cst) ? weir__worker_pick(w, was) : NULL;
     if (!s && !atomic_load(&cpu->stop)) {
         weir__worker_leaves_cpu(w);

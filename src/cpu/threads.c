@@ -62,7 +62,9 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         init_worker(w, cpu, started);
         if (!(w->local = weir__soft_map(WEIR_LOCAL_BYTES)))
             break;
+        weir__cpu_count_awake(1);
         if (!weir__thread_start(&w->thread, worker_main, w)) {
+            weir__cpu_count_awake(-1);
             weir__soft_unmap(w->local, WEIR_LOCAL_BYTES);
             break;
         }
@@ -86,6 +88,7 @@ void weir__cpu_stop(struct weir__cpu *cpu)
     weir__futex_wake(&cpu->standby, 1);
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         pthread_join(cpu->workers[i].thread, NULL);
+        weir__cpu_count_awake(-1);
         weir__soft_unmap(cpu->workers[i].local, WEIR_LOCAL_BYTES);
     }
     weir__soft_unmap(cpu->helper.local, WEIR_LOCAL_BYTES);

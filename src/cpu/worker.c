@@ -473,7 +473,7 @@ static void parks(void *self, const struct weir__soft_stream *s, struct weir__so
 
     w->parks++;
     if (weir__unlikely(w->helper))
-        w->parked_for = source->base.dev == s->base.dev ? source : NULL;
+        weir__helper_want(w, s, source);
 }
 
 static void trace_reached(void *self, struct weir__soft_stream *s)

@@ -77,6 +77,7 @@ struct weir__cuda_helper {
     struct weir__mutex lock;
     struct weir__cuda_job *jobs, **jobs_end;
     struct weir__cuda_job *late; /* done before CUDA called, which it may still do */
+    uint64_t awake_ns;           /* how long it looks at the words of jobs before it sleeps */
     _Atomic uint32_t word;       /* changes when there is something to look at */
     bool started;                /* (L) */
     _Atomic bool stops;

@@ -29,6 +29,8 @@ struct weir__cuda_event {
 struct weir__cuda_word {
     _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
     _Atomic uint64_t gate;                         /* the last gate that is open */
+    _Atomic uint64_t at_job;  /* the last command at which the stream waits for the helper thread */
+    _Atomic uint64_t at_look; /* the last of `looks` that a stream beside it has come to */
 };
 
 /* A kept wait: the stream's next command waits for `event` or, if `from` is not NULL, for command
@@ -140,6 +142,7 @@ struct weir__cuda_stream {
     struct weir__cuda_word *word;
     _Atomic uint64_t queued;             /* the last command */
     _Atomic uint64_t untimed;            /* the last command without op_timeout */
+    _Atomic uint64_t looks;              /* how often the helper was asked to look beside it */
     const char *names[WEIR__CUDA_NAMES]; /* (L) of commands, by number modulo the size */
     struct weir__cuda_ordering order;
     struct weir__cuda_last_gate gate;

@@ -4,20 +4,22 @@
 
 weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 {
+    weir_device *dev;
     uint64_t before;
     bool queued;
     weir_status st;
 
     WEIR__NEED(s, "stream");
     WEIR__NEED(out, "out");
-    weir__device_lock(s->dev);
+    dev = s->dev;
+    weir__device_lock(dev);
     before = weir__stream_submitted(s);
-    st = weir__pool_alloc(&s->dev->pool, s->slot, size, out);
+    st = weir__pool_alloc(&dev->pool, s->slot, size, out);
     /* Memory order may have queued a wait, and freed bytes of any stream be poisoned. */
-    queued = weir__stream_submitted(s) != before || s->dev->pool.poison;
-    weir__device_unlock(s->dev);
+    queued = weir__stream_submitted(s) != before || dev->pool.poison;
+    weir__device_unlock(dev);
     if (queued)
-        s->dev->driver->kick(s->dev);
+        dev->driver->kick(dev);
     return st;
 }
 

@@ -3,7 +3,8 @@
  * Such a device (WEIR__RUNS_SOURCE) has no use for a function of the host. It takes the same
  * argument bytes and a description of the source that reads them: kernels/NAME.cu has one entry,
  * NAME, with two parameters, the argument struct by value and a struct weir__code_context. Its
- * first statement is await_earlier(): it may be started while the kernels before it end.
+ * first statement is await_earlier(), or one that is marked to be of the arguments alone, and that
+ * behind it: it may be started while the kernels before it end.
  *
  * One source serves many types: it is compiled once for each variant that is asked for. A
  * variant is eight bytes that the source finds as the macros V0 .. V7.

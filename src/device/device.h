@@ -129,7 +129,7 @@ struct weir_device {
      * device must not close. On another cache line than the lock, which hosts take for every
      * command. */
     _Alignas(WEIR__LINE) _Atomic unsigned visitors;
-    _Alignas(WEIR__LINE) struct weir__mutex lock;
+    _Alignas(WEIR__LINE) struct weir__light_mutex lock;
     _Atomic bool per_stream; /* launches take the lock of their stream instead */
     unsigned found_held;     /* (L) launches that had to wait for the lock since that ended */
     weir_stream **streams;   /* (L) by slot */
@@ -160,13 +160,13 @@ struct weir_device {
 void weir__device_end_per_stream(weir_device *dev);
 static inline void weir__device_lock(weir_device *dev)
 {
-    weir__mutex_lock(&dev->lock);
+    weir__light_lock(&dev->lock);
     if (weir__unlikely(atomic_load_explicit(&dev->per_stream, memory_order_relaxed)))
         weir__device_end_per_stream(dev);
 }
 static inline void weir__device_unlock(weir_device *dev)
 {
-    weir__mutex_unlock(&dev->lock);
+    weir__light_unlock(&dev->lock);
 }
 /* What a launch on the stream, or a wait for it, takes: true if that is the lock of the stream
  * alone, else the device lock. */

@@ -60,6 +60,16 @@ static int64_t default_timeout(weir_device *const *devices, int nranks)
     return least;
 }
 
+/* Devices of a process are few: many ranks soon meet one that another has. */
+static bool has_twins(weir_device *const *devices, int nranks)
+{
+    for (int i = 1; i < nranks; i++)
+        for (int k = 0; k < i; k++)
+            if (devices[k] == devices[i])
+                return true;
+    return false;
+}
+
 weir_status weir_group_create(weir_device *const *devices, int nranks,
                               const weir_group_options *options, weir_group **out)
 {
@@ -85,6 +95,7 @@ weir_status weir_group_create(weir_device *const *devices, int nranks,
         g->ranks[i].dev = devices[i];
         snprintf(g->ranks[i].device, sizeof g->ranks[i].device, "%s", devices[i]->label);
     }
+    g->twins = has_twins(devices, nranks);
     all = weir__ranks_all(nranks);
     g->explain = devices[0]->driver->collectives->explain;
     if (!(g->whole = weir__group_channel(g, "", &all)) ||

@@ -181,3 +181,28 @@ int64_t weir_group_clock_offset_ns(weir_group *g)
 {
     return g && g->procs ? atomic_load(&weir__procs_group_world(g->procs)->offset_ns) : 0;
 }
+
+weir_status weir_recv_ready(weir_rank *self, int source, bool *ready)
+{
+    struct weir__channel *channel;
+    weir_group *g;
+    weir_status st;
+
+    WEIR__NEED(self, "self");
+    WEIR__NEED(ready, "ready");
+    *ready = false;
+    g = self->group;
+    if (source < 0 || source >= g->nranks || source == self->index)
+        return weir__fail(WEIR_ERANGE, "rank %d of group '%s' has no peer %d", self->index, g->name,
+                          source);
+    if (!g->procs)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "the ranks of group '%s' are of one process: receive from a rank",
+                          g->name);
+    if ((st = weir__group_check(g)))
+        return st;
+    if (!(channel = weir__pair_channel(g, source, self->index)))
+        return WEIR_ENOMEM;
+    return weir__procs_has_arrived(
+        g->procs, channel, atomic_load(&channel->callers[self->index].calls), source, ready);
+}

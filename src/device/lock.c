@@ -18,9 +18,9 @@ void weir__device_end_per_stream(weir_device *dev)
 /* Takes the device lock. True if it was held, for the HELD_BEFORE_PARTING-th time or later. */
 static bool lock_and_count(weir_device *dev)
 {
-    if (weir__likely(weir__mutex_try(&dev->lock)))
+    if (weir__likely(weir__light_try(&dev->lock)))
         return false;
-    weir__mutex_lock_slow(&dev->lock);
+    weir__light_lock_slow(&dev->lock);
     return weir__device_can(dev, WEIR__SUBMITS_BY_STREAM) &&
            ++dev->found_held >= HELD_BEFORE_PARTING;
 }
@@ -40,6 +40,6 @@ bool weir__stream_lock(weir_stream *s)
             atomic_store(&dev->per_stream, true);
         if (!atomic_load_explicit(&dev->per_stream, memory_order_relaxed))
             return false;
-        weir__mutex_unlock(&dev->lock);
+        weir__light_unlock(&dev->lock);
     }
 }

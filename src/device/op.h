@@ -31,8 +31,15 @@ enum weir__op_flags {
                                        * do if its one input is contiguous */
     WEIR__OP_ENDS_CHAIN = 1 << 9,     /* its code may end a launch of joined ones: output row i
                                        * needs only row i of the first input */
-    WEIR__OP_BESIDE = 1 << 10,        /* in place; its code may be one that joins others of the
-                                       * same operator, which touch nothing that it writes */
+    WEIR__OP_BESIDE = 1 << 10,        /* its code may be one that joins others of the same
+                                       * operator, which touch nothing that it writes */
+};
+
+/* A block of a launch that runs its operators a few rows at a time (graph/pass/fuse.c): `count` is
+ * 0 in it, and an operator does rows begin..end-1 of `rows`. */
+struct weir__rows_block {
+    weir_block block;
+    int64_t rows, begin, end;
 };
 
 /* A parameter of an operator, so that graphs can be written down and read back. A field
@@ -130,10 +137,23 @@ struct weir__op {
     void (*member)(const void *params, struct weir__member *member);
     /* Picks kernel, tiling and arguments. All pointers it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
-    /* Of elementwise rows: prepared arguments find one operand (-1: the output, else an
-     * input) elsewhere, its elements of that block from `data` on. The operand is contiguous
-     * and has the output's shape. */
-    void (*place)(void *args, int operand, char *data, const weir_block *block);
+    /* Of elementwise rows and of those with parts: prepared arguments find one operand (-1: the
+     * output, else an input) elsewhere, its first element at `data`. */
+    void (*place)(void *args, int operand, char *data);
+    /* Into how many equal parts the output, which is contiguous, can be cut in row-major order so
+     * that each needs but the same part of the inputs in by_parts, and the others as they are. The
+     * host's kernel does the rows' share of a struct weir__rows_block for every number of rows that
+     * divides it, and has one phase. 0: it cannot. NULL: as many as there are elements, of
+     * elementwise rows; none, of others. */
+    int64_t (*parts)(const struct weir__call *call);
+    unsigned by_parts; /* bit i is input i; of elementwise rows all are */
+    /* Of rows whose blocks can make inputs as they read them: whether this call can do so with its
+     * input i, which is all that `maker` gives. NULL: none. Asked of sizes, not of data. */
+    bool (*absorbs)(const struct weir__call *call, int i, const struct weir__call *maker);
+    /* The kernel of prepare, which makes what n calls were prepared for, with these arguments,
+     * as well: each of its blocks what it reads of that. */
+    weir_status (*run_absorbing)(const void *args, const void *const *makers, int n,
+                                 const weir_block *block);
 };
 
 /* What prepare starts from. */

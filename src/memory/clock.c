@@ -2,13 +2,20 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 weir_status weir__clock_grow(struct weir__clock *c, unsigned n)
 {
-    unsigned cap = 4;
+    unsigned step = 4, cap;
     uint64_t *seq;
 
-    while (cap < n)
-        cap *= 2;
+    /* At most a quarter more than needed, since every wait goes over the whole clock. Clocks make
+     * room for each other's n, so room for a clock's own n must be that n. */
+    while (step * 8 <= n)
+        step *= 2;
+    cap = (n + step - 1) / step * step;
     if (!(seq = weir__calloc(cap, sizeof *seq)))
         return weir__fail_nomem("ordering %u streams", cap);
     if (c->n)
@@ -32,15 +39,41 @@ weir_status weir__clock_copy(struct weir__clock *dst, const struct weir__clock *
     return WEIR_OK;
 }
 
+static void merge(uint64_t *to, const uint64_t *from, unsigned n)
+{
+    for (unsigned u = 0; u < n; u++)
+        if (from[u] > to[u])
+            to[u] = from[u];
+}
+
+#if defined(__x86_64__)
+/* Every wait merges two clocks: this is the largest part of what it costs. n is a multiple of 4,
+ * and numbers of commands fit in 63 bits. */
+__attribute__((target("avx2"))) static void merge_avx2(uint64_t *to, const uint64_t *from,
+                                                       unsigned n)
+{
+    for (unsigned u = 0; u < n; u += 4) {
+        __m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(from + u));
+        __m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(to + u));
+
+        _mm256_storeu_si256((__m256i *)(void *)(to + u),
+                            _mm256_blendv_epi8(b, a, _mm256_cmpgt_epi64(a, b)));
+    }
+}
+#endif
+
 weir_status weir__clock_merge(struct weir__clock *dst, const struct weir__clock *src)
 {
     weir_status st = weir__clock_reserve(dst, src->n);
 
     if (st)
         return st;
-    for (unsigned u = 0; u < src->n; u++)
-        if (src->seq[u] > dst->seq[u])
-            dst->seq[u] = src->seq[u];
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2"))
+        merge_avx2(dst->seq, src->seq, src->n);
+    else
+#endif
+        merge(dst->seq, src->seq, src->n);
     return WEIR_OK;
 }
 

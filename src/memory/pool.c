@@ -26,7 +26,7 @@ static bool grow_spares(struct weir__pool *pool)
         pool->slabs = slabs;
         pool->cap_slabs = cap;
     }
-    if (!(slab = weir__malloc(SLAB_RECORDS * sizeof *slab)))
+    if (!(slab = weir__alloc_aligned(SLAB_RECORDS * sizeof *slab, WEIR__LINE)))
         return false;
     pool->slabs[pool->nslabs++] = slab;
     for (int i = SLAB_RECORDS - 1; i >= 0; i--) {
@@ -409,60 +409,55 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     return WEIR_EOOM;
 }
 
-/* A recent block of that very size, or NULL. */
-static weir_buffer *take_recent(struct weir__pool *pool, uint32_t slot, size_t size)
-{
-    struct weir__recent *recent = &pool->arenas[slot]->recent;
-    size_t i = size / WEIR__POOL_GRAIN - 1;
-    weir_buffer *b = i < WEIR__RECENT_SIZES ? recent->first[i] : NULL;
-
-    if (!b)
-        return NULL;
-    recent->first[i] = b->list_next;
-    recent->count[i]--;
-    recent->total--;
-    pool->stats.idle -= size;
-    return b;
-}
-
-/* Whether the freed block, which has no open fences, is recent now: there are few like it. */
-static bool keep_recent(struct weir__pool *pool, weir_buffer *block)
-{
-    struct weir__recent *recent = &pool->arenas[block->owner]->recent;
-    size_t i = block->size / WEIR__POOL_GRAIN - 1;
-
-    if (i >= WEIR__RECENT_SIZES || pool->poison || recent->count[i] == WEIR__RECENT_BLOCKS)
-        return false;
-    block->state = WEIR__RECENT;
-    block->list_next = recent->first[i];
-    recent->first[i] = block;
-    recent->count[i]++;
-    recent->total++;
-    pool->stats.idle += block->size;
-    return true;
-}
-
-weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
-                             weir_buffer **out)
+/* Without a recent block of that very size. Apart, so that the common way needs no frame. */
+static __attribute__((noinline)) weir_status alloc_listed(struct weir__pool *pool, uint32_t slot,
+                                                          size_t asked, weir_buffer **out)
 {
     size_t size = (asked + WEIR__POOL_GRAIN - 1) / WEIR__POOL_GRAIN * WEIR__POOL_GRAIN;
     weir_buffer *block;
     weir_status st;
 
     *out = NULL;
-    pool->collected = false;
     if (size < asked || size > PTRDIFF_MAX ||
         (size > pool->stats.limit && size > pool->stats.reserved))
         return out_of_memory(pool, slot, asked);
     if (!size)
         size = WEIR__POOL_GRAIN;
-    if (!(block = take_recent(pool, slot, size)))
-        block = take(pool, &pool->arenas[slot]->idle, size);
-    if (weir__likely(block))
+    if (weir__likely((block = take(pool, &pool->arenas[slot]->idle, size))))
         pool->stats.reuse_order++;
     else if ((st = alloc_slow(pool, slot, size, &block)))
         return st == WEIR_EOOM ? out_of_memory(pool, slot, asked) : st;
     *out = hand_out(pool, slot, block, size, asked);
+    if (weir__trace_on())
+        pool->host.traced(pool->host.user);
+    return WEIR_OK;
+}
+
+/* A recent block is the stream's own, has no fences and the very size: it is handed out as it is.
+ */
+weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
+                             weir_buffer **out)
+{
+    struct weir__recent *recent = &pool->arenas[slot]->recent;
+    size_t i = (asked - 1) / WEIR__POOL_GRAIN; /* of 0 bytes: out of range */
+    weir_buffer *b = i < WEIR__RECENT_SIZES ? recent->first[i] : NULL;
+
+    pool->collected = false;
+    if (!b)
+        return alloc_listed(pool, slot, asked, out);
+    recent->first[i] = b->list_next;
+    recent->count[i]--;
+    recent->total--;
+    b->after_seq = 0;
+    b->state = WEIR__USED;
+    b->asked = asked;
+    pool->stats.idle -= b->size;
+    pool->stats.allocated += b->size;
+    if (pool->stats.allocated > pool->stats.peak_allocated)
+        pool->stats.peak_allocated = pool->stats.allocated;
+    pool->stats.allocations++;
+    pool->stats.reuse_order++;
+    *out = b;
     if (weir__trace_on())
         pool->host.traced(pool->host.user);
     return WEIR_OK;
@@ -485,7 +480,24 @@ weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *addres
     return WEIR_OK;
 }
 
-void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
+/* Whether the freed block, which has no open fences, is recent now: there are few like it. */
+static inline bool keep_recent(struct weir__pool *pool, weir_buffer *block)
+{
+    struct weir__recent *recent = &pool->arenas[block->owner]->recent;
+    size_t i = block->size / WEIR__POOL_GRAIN - 1;
+
+    if (i >= WEIR__RECENT_SIZES || pool->poison || recent->count[i] == WEIR__RECENT_BLOCKS)
+        return false;
+    block->state = WEIR__RECENT;
+    block->list_next = recent->first[i];
+    recent->first[i] = block;
+    recent->count[i]++;
+    recent->total++;
+    pool->stats.idle += block->size;
+    return true;
+}
+
+static __attribute__((noinline)) void free_slow(struct weir__pool *pool, weir_buffer *block)
 {
     if (block->state == WEIR__EXTERNAL) {
         block->list_next = atomic_load_explicit(&pool->deferred, memory_order_relaxed);
@@ -503,4 +515,18 @@ void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
         return;
     if (!keep_recent(pool, block))
         weir__pool_list_block(pool, block);
+}
+
+void weir__pool_free(struct weir__pool *pool, weir_buffer *block)
+{
+    size_t size = block->size;
+
+    if (block->state != WEIR__USED || block->race || block->nothers || weir__trace_on() ||
+        !keep_recent(pool, block)) {
+        free_slow(pool, block);
+        return;
+    }
+    pool->stats.allocated -= size;
+    pool->stats.frees++;
+    pool->collected = false;
 }

@@ -62,27 +62,32 @@ struct weir__use {
 
 enum weir__block_state { WEIR__USED, WEIR__PENDING, WEIR__IDLE, WEIR__EXTERNAL, WEIR__RECENT };
 
+/* The first cache line has all that freeing a small block and handing it out again touch, the
+ * second what joins and splits blocks and notes their uses. */
 struct weir_buffer {
-    _Atomic int refs; /* tensors that share it; the tensor layer's */
-    char *address;
-    size_t size; /* a multiple of the grain, unless external */
-    struct weir__pool *pool;
-    struct weir__segment *segment;      /* NULL if external */
-    weir_buffer *before, *after;        /* neighbours by address */
-    weir_buffer *list_prev, *list_next; /* in a free list, a watch list or the spares */
-    uint32_t owner;
-    uint8_t state;    /* enum weir__block_state */
-    uint32_t watched; /* index into others[] while pending */
-    uint32_t nothers, cap_others;
-    uint64_t own_seq;         /* the owner's last use */
-    struct weir__use *others; /* the other streams' last uses */
-    struct weir__use inline_others[3];
-    uint32_t after_slot; /* wait_tensor, values of the host: users run after command after_seq */
-    uint64_t after_seq;  /* of that slot; 0 if nobody asked for it */
+    _Alignas(WEIR__LINE) struct weir__pool *pool;
+    size_t size;            /* a multiple of the grain, unless external */
+    weir_buffer *list_next; /* in a free list, a watch list or the spares */
     size_t asked;
+    uint64_t after_seq; /* wait_tensor, values of the host: users run after that command of */
+                        /* after_slot; 0 if nobody asked for it */
     struct weir__race_region *race; /* what the race checker knows of it; NULL: nothing */
-    void (*release)(void *user);    /* external only */
+    uint32_t owner;
+    uint32_t nothers;
+    _Atomic int refs; /* tensors that share it; the tensor layer's */
+    uint8_t state;    /* enum weir__block_state */
+    _Alignas(WEIR__LINE) char *address;
+    struct weir__segment *segment; /* NULL if external */
+    weir_buffer *before, *after;   /* neighbours by address */
+    weir_buffer *list_prev;        /* with list_next */
+    uint64_t own_seq;              /* the owner's last use */
+    struct weir__use *others;      /* the other streams' last uses */
+    uint32_t watched;              /* index into others[] while pending */
+    uint32_t cap_others;
+    struct weir__use inline_others[3];
+    void (*release)(void *user); /* external only */
     void *release_user;
+    uint32_t after_slot;
 };
 
 #define WEIR__TLSF_FIRST 36

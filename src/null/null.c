@@ -140,7 +140,7 @@ static weir_status null_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, b
 {
     (void)spin;
     null_kick(s->dev);
-    return weir__soft_done(s) >= seq ? WEIR_OK : weir__soft_host_wait(s, seq, timeout_ns);
+    return weir__soft_done(s) >= seq ? WEIR_OK : weir__soft_host_wait(s, seq, timeout_ns, NULL);
 }
 
 static uint64_t null_now(const weir_device *dev)

@@ -4,6 +4,7 @@
 
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
+#include "ops/host/move/concat.h"
 #include "ops/host/product/attention.h"
 #include "ops/tile.h"
 
@@ -13,6 +14,11 @@ struct args {
     void (*combine)(const struct weir__attention *a, int64_t row, void *local);
     int64_t units, rows; /* parts of units; rows of the output */
 };
+
+/* Blocks of a host for each core: those that are done first take the next, since neither units nor
+ * cores are equally fast. Many rows take long, few rows are mostly waiting for memory. */
+#define BLOCKS_OF_MANY 8
+#define BLOCKS_OF_FEW 2
 
 /* Key heads with few rows are cut into so many parts in all if there are fewer than MANY_UNITS of
  * them, but not into parts of fewer keys than PART_KEYS. */
@@ -57,6 +63,7 @@ static weir_status infer(struct weir__call *call)
 {
     const struct weir__view *q = call->in[0], *k = call->in[1], *v = call->in[2];
     const struct weir__view *mask = call->nin > 3 ? call->in[3] : NULL;
+    const weir_attention_options *options = call->params;
     struct weir__view *out = &call->out[0];
     weir_status st;
 
@@ -84,6 +91,13 @@ static weir_status infer(struct weir__call *call)
         return weir__fail(WEIR_ESHAPE, "Attention: the mask %s does not broadcast to %s",
                           weir__view_text(mask).text, weir__dims_text(out->ndim, out->shape).text);
     out->shape[q->ndim - 1] = v->shape[v->ndim - 1];
+    if (options->rows_first) {
+        if (q->ndim < 3)
+            return weir__fail(WEIR_ESHAPE, "Attention: rows_first is for heads (dim -3): q is %s",
+                              weir__view_text(q).text);
+        out->shape[q->ndim - 3] = q->shape[q->ndim - 2];
+        out->shape[q->ndim - 2] = q->shape[q->ndim - 3];
+    }
     return WEIR_OK;
 }
 
@@ -108,6 +122,19 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     cost->bytes = elements * (double)weir_dtype_size(q->dtype);
 }
 
+/* Which unit comes i-th: the longest first. The last rows of a head are fewer, unless causality
+ * makes them longer. */
+static int64_t unit_in_turn(const struct args *args, int64_t i)
+{
+    const struct weir__attention *a = &args->attention;
+    const int64_t stacks = args->units / a->row_blocks;
+    const int64_t block = i / stacks;
+
+    return a->splits > 1
+               ? i
+               : i % stacks * a->row_blocks + (a->causal ? a->row_blocks - 1 - block : block);
+}
+
 static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
@@ -118,8 +145,58 @@ static weir_status run_block(const void *pointer, const weir_block *block)
         return WEIR_OK;
     }
     /* In turns, because causality makes later rows longer. */
-    for (int64_t unit = block->index; unit < args->units; unit += block->count)
-        args->run(&args->attention, unit, block->local);
+    for (int64_t i = block->index; i < args->units; i += block->count)
+        args->run(&args->attention, unit_in_turn(args, i), block->local);
+    return WEIR_OK;
+}
+
+/* ---- keys and values that are put together on the way ---- */
+
+/* Rows first .. last-1 of one stack of rows, the `outer`-th, of what a Concat gives. */
+static void copy_rows(const struct weir__concat *c, int64_t outer, int64_t first, int64_t last)
+{
+    const int64_t size = (int64_t)weir_dtype_size(c->dtype), step = c->strided ? 2 + c->ndim : 2;
+    const int64_t bytes = c->shape[c->dim + 1] * size;
+    char *out = c->out + outer * c->shape[c->dim] * bytes;
+    int64_t at = 0;
+
+    for (const int64_t *piece = c->pieces; piece < c->pieces + c->npieces * step; piece += step) {
+        const int64_t from = weir__max(first, at), to = weir__min(last, at + piece[1]);
+        const char *data = (const char *)(intptr_t)piece[0];
+        int64_t row = bytes, rest = outer;
+
+        if (c->strided) {
+            row = piece[2 + c->dim] * size;
+            for (int d = c->dim - 1; d >= 0; rest /= c->shape[d--])
+                data += rest % c->shape[d] * piece[2 + d] * size;
+        } else {
+            data += outer * piece[1] * bytes;
+        }
+        if (row == bytes && from < to)
+            memcpy(out + from * bytes, data + (from - at) * bytes, (size_t)((to - from) * bytes));
+        for (int64_t r = from; row != bytes && r < to; r++)
+            memcpy(out + r * bytes, data + (r - at) * row, (size_t)bytes);
+        at += piece[1];
+    }
+}
+
+/* As run_block of few rows, where `makers` are the Concats of keys, values or both: a part's are
+ * copied right before it is read, so that it is read from a near cache. */
+static weir_status run_appending(const void *pointer, const void *const *makers, int n,
+                                 const weir_block *block)
+{
+    const struct args *args = pointer;
+    const struct weir__attention *a = &args->attention;
+
+    if (block->phase == 1)
+        return run_block(pointer, block);
+    for (int64_t unit = block->index; unit < args->units; unit += block->count) {
+        const int64_t first = unit % a->splits * a->split_keys;
+
+        for (int i = 0; i < n; i++)
+            copy_rows(makers[i], unit / a->splits, first, weir__min(a->lk, first + a->split_keys));
+        args->run(a, unit, block->local);
+    }
     return WEIR_OK;
 }
 
@@ -208,6 +285,7 @@ static struct weir__attention describe(const struct weir__call *call)
         a.mask = operand(mask, &a, a.heads, a.lq, a.lk, headless);
         a.mask_dtype = mask->dtype;
     }
+    a.rows_first = options->rows_first && a.heads > 1 && a.lq > 1; /* else it is the same */
     a.splits = 1;
     return a;
 }
@@ -234,6 +312,26 @@ static size_t scratch(const struct weir__call *call)
     return a.splits > 1 ? (size_t)(batches(&a) * a.heads * a.lq * a.splits * (a.dv + 2)) * size : 0;
 }
 
+/* Few rows read each key once: there is one unit to a key head, and its parts are all keys. */
+static bool absorbs(const struct weir__call *call, int i, const struct weir__call *maker)
+{
+    const struct weir__view *q = call->in[0], *x = call->in[i];
+    struct weir__attention a;
+
+    if ((i != 1 && i != 2) || !weir__is_concat(maker->op, maker->params, x->ndim, x->ndim - 2) ||
+        x->ndim != q->ndim || !weir__view_numel(&call->out[0]) || !weir__view_numel(x))
+        return false;
+    for (int d = 0; d < x->ndim - 3; d++)
+        if (x->shape[d] != q->shape[d])
+            return false;
+    for (int p = 0; p < maker->nin; p++)
+        if (maker->in[p]->stride[x->ndim - 1] != 1)
+            return false;
+    a = describe(call);
+    cut_keys(&a);
+    return a.few && cut(&a) && a.row_blocks == 1;
+}
+
 /* One core, roughly: about 40 multiply-adds per ns, and few rows wait for memory. */
 static double duration(const struct weir__call *call, const struct weir__attention *a)
 {
@@ -250,6 +348,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     const struct weir__view *q = call->in[0];
     struct args *args = (struct args *)work->args;
     struct weir__attention *a = &args->attention;
+    unsigned blocks;
 
     *args = (struct args){
         .run = q->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__attention_f64)
@@ -271,9 +370,13 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     args->rows = batches(a) * a->heads * a->lq;
     work->fn = run_block;
     work->code = weir__gpu_attention(a, call->for_gpu ? call->scratch : NULL);
-    /* The model of an NPU does not know parts. */
-    work->blocks = weir__tile_blocks((int64_t)duration(call, a),
-                                     args->units * (call->model ? 1 : a->splits), call->cores);
+    /* The model of an NPU does not know parts, and a GPU cuts by itself. */
+    blocks = call->model || call->for_gpu || call->cores == 1 ? 1
+             : a->few                                         ? BLOCKS_OF_FEW
+                                                              : BLOCKS_OF_MANY;
+    work->blocks =
+        weir__tile_blocks((int64_t)duration(call, a), args->units * (call->model ? 1 : a->splits),
+                          blocks * call->cores);
     args->units *= a->splits;
     work->phases = a->splits > 1 ? 2 : 1;
     work->args_size = sizeof *args;
@@ -283,6 +386,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
 static const struct weir__op_field fields[] = {
     {"scale", WEIR__FIELD_FLOAT, offsetof(weir_attention_options, scale), 1},
     {"causal", WEIR__FIELD_BOOL, offsetof(weir_attention_options, causal), 1},
+    {"rows_first", WEIR__FIELD_BOOL, offsetof(weir_attention_options, rows_first), 1},
 };
 
 const struct weir__op weir__op_attention = {
@@ -299,6 +403,8 @@ const struct weir__op weir__op_attention = {
     .cost = cost,
     .scratch = scratch,
     .prepare = prepare,
+    .absorbs = absorbs,
+    .run_absorbing = run_appending,
 };
 
 weir_status weir_attention(weir_tensor *q, weir_tensor *k, weir_tensor *v, weir_tensor *mask,

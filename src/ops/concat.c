@@ -61,6 +61,30 @@ static void cost_concat(const struct weir__call *call, struct weir__cost *cost)
     weir__ew_cost(call, 0, cost);
 }
 
+static int64_t parts_concat(const struct weir__call *call)
+{
+    const struct concat_params *p = call->params;
+
+    return weir__parts_before(&call->out[0], weir__dim_wrap((int)p->dim, call->out[0].ndim));
+}
+
+static void place_concat(void *args, int operand, char *data)
+{
+    struct weir__concat *c = args;
+
+    if (operand < 0)
+        c->out = data;
+    else
+        c->pieces[operand * (c->strided ? 2 + c->ndim : 2)] = (int64_t)(intptr_t)data;
+}
+
+bool weir__is_concat(const struct weir__op *op, const void *params, int ndim, int dim)
+{
+    const struct concat_params *p = params;
+
+    return op == &weir__op_concat && weir__dim_wrap((int)p->dim, ndim) == dim;
+}
+
 static weir_status prepare_concat(const struct weir__call *call, struct weir__work *work)
 {
     const struct concat_params *p = call->params;
@@ -113,6 +137,9 @@ const struct weir__op weir__op_concat = {
     .infer = infer_concat,
     .cost = cost_concat,
     .prepare = prepare_concat,
+    .place = place_concat,
+    .parts = parts_concat,
+    .by_parts = ~0u,
 };
 
 weir_status weir_concat(weir_tensor *const *xs, int n, int dim, weir_tensor **out)

@@ -80,6 +80,16 @@ static weir_status prepare_out(const struct weir__call *call, struct weir__work 
     return prepare_move(&call->out[0], call->in[0], call->cores, work);
 }
 
+/* Copies in tiles go by the input's order. */
+static int64_t parts_move(const struct weir__call *call)
+{
+    struct weir__work work = {0};
+
+    if (prepare_out(call, &work) || work.fn != WEIR__ISA_PICK(weir__ew_kernel))
+        return 0;
+    return weir__view_numel(&call->out[0]);
+}
+
 static void cost_move(const struct weir__call *call, struct weir__cost *cost)
 {
     weir__ew_cost(call, 0, cost);
@@ -103,6 +113,8 @@ const struct weir__op weir__op_copy = {
     .cost = cost_move,
     .prepare = prepare_out,
     .place = weir__ew_place,
+    .parts = parts_move,
+    .by_parts = 1,
 };
 
 weir_status weir_copy(weir_tensor *x, weir_tensor **out)
@@ -157,6 +169,8 @@ const struct weir__op weir__op_cast = {
     .cost = cost_move,
     .prepare = prepare_out,
     .place = weir__ew_place,
+    .parts = parts_move,
+    .by_parts = 1,
 };
 
 weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out)

@@ -167,13 +167,21 @@ static void set_strides(const struct weir__ew_call *c, struct weir__ew *e)
         e->divisor[d] = weir__divisor_of(e->shape[d]);
 }
 
-void weir__ew_place(void *args, int operand, char *data, const weir_block *block)
+int64_t weir__parts_before(const struct weir__view *v, int dim)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < dim; d++)
+        n *= v->shape[d];
+    return n;
+}
+
+void weir__ew_place(void *args, int operand, char *data)
 {
     struct weir__ew *e = args;
-    int64_t begin = weir__tile_range(e->numel, 64, block).begin;
 
     if (operand < 0) {
-        e->out = data - begin * (int64_t)weir__elem_size((weir_dtype)e->out_type);
+        e->out = data;
         e->nontemporal = false;
     } else {
         const char *was = e->in[operand];
@@ -181,7 +189,7 @@ void weir__ew_place(void *args, int operand, char *data, const weir_block *block
         /* A row may read an operand twice: x^2 is a product. */
         for (int i = 0; i < e->nin; i++)
             if (e->in[i] == was)
-                e->in[i] = data - begin * (int64_t)weir__elem_size((weir_dtype)e->in_type[i]);
+                e->in[i] = data;
     }
 }
 
@@ -243,9 +251,9 @@ void weir__ew_cost(const struct weir__call *call, double flops, struct weir__cos
     double n = (double)weir__view_numel(out);
 
     cost->flops = n * flops;
-    cost->bytes = n * (double)weir_dtype_size(out->dtype);
+    cost->bytes = n * (double)weir__dtype_size(out->dtype);
     for (int i = call->nout ? 0 : 1; i < call->nin; i++)
         if (call->in[i])
-            cost->bytes +=
-                (double)weir__view_numel(call->in[i]) * (double)weir_dtype_size(call->in[i]->dtype);
+            cost->bytes += (double)weir__view_numel(call->in[i]) *
+                           (double)weir__dtype_size(call->in[i]->dtype);
 }

@@ -47,7 +47,9 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores,
                              struct weir__work *work);
 
 /* The `place` of rows whose arguments are weir__ew_prepare's. */
-void weir__ew_place(void *args, int operand, char *data, const weir_block *block);
+void weir__ew_place(void *args, int operand, char *data);
+/* The parts of an operator that works along `dim` and those behind it: what is before it. */
+int64_t weir__parts_before(const struct weir__view *v, int dim);
 
 /* Orders the dims of n views of one shape so that views[0] is walked through
  * memory, and collapses them. */

@@ -3,6 +3,7 @@
 
 #include "ops/call/registry.h"
 #include "ops/gemm_grid.h"
+#include "ops/gemm_thin_cut.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/product/gemm_bf16.h"
 #include "ops/host/product/gemm_i8.h"
@@ -12,6 +13,7 @@ struct args {
     struct weir__gemm_stack stack; /* first: all that a GPU's kernel reads */
     void (*run)(const struct weir__gemm *g, void *local);
     struct weir__grid grids[2];
+    struct weir__thin_cut thin;
 };
 
 /* ---- shapes ---- */
@@ -154,6 +156,38 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
 
 /* ---- running ---- */
 
+/* A part of k of a piece of the columns; then a stretch of the columns from all parts. */
+static weir_status run_thin(const void *pointer, const weir_block *block)
+{
+    const struct args *args = pointer;
+    const struct weir__thin_cut *cut = &args->thin;
+    const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
+    const int64_t sum_size = (int64_t)weir__thin_sum_size(args->stack.gemm.dtype);
+    const int64_t next = args->stack.gemm.m * args->stack.gemm.n;
+    const bool joins = block->phase == 1;
+    const struct weir__range columns =
+        joins ? weir__tile_range(args->stack.gemm.n, 16, block)
+              : weir__thin_columns(cut, args->stack.gemm.n, block->index);
+    struct weir__gemm g = args->stack.gemm;
+    char *sums = cut->sums + columns.begin * sum_size;
+
+    if (columns.begin >= columns.end)
+        return WEIR_OK;
+    g.n = columns.end - columns.begin;
+    g.b += columns.begin * g.b_col * size;
+    g.c += columns.begin * g.c_col * size;
+    if (g.bias)
+        g.bias += columns.begin * g.bias_col * size;
+    if (joins) {
+        cut->join(&g, sums, cut->parts, args->stack.gemm.n, next, block->local);
+    } else {
+        const int64_t part = block->index / cut->pieces;
+
+        cut->part(&g, part, sums + part * next * sum_size, args->stack.gemm.n, block->local);
+    }
+    return WEIR_OK;
+}
+
 static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
@@ -272,21 +306,15 @@ static void cut(const struct weir__call *call, struct args *args)
                                          call->for_gpu ? 1 : call->cores);
 }
 
-/* c = a b + bias for operands that are matrices or stacks of them. */
-static weir_status prepare(const struct weir__call *call, const struct weir__view *a,
-                           const struct weir__view *b, const struct weir__view *c,
-                           struct weir__work *work)
+/* c = a b + bias for operands that are matrices or stacks of them, without the cut. */
+static void describe(const struct weir__call *call, const struct weir__view *a,
+                     const struct weir__view *b, const struct weir__view *c, struct args *args)
 {
     const struct weir__view *bias = call->nin > 2 ? call->in[2] : NULL;
     const int nd = c->ndim - 2;
-    struct args *args = (struct args *)work->args;
     struct weir__gemm *g = &args->stack.gemm;
     struct weir__view wide;
 
-    for (int i = 0; i < call->nin; i++)
-        if (call->in[i] && overlap(call->in[i], &call->out[0]))
-            return weir__fail(WEIR_EINVAL, "%s: the output must not share memory with input %d",
-                              call->op->name, i);
     *args = (struct args){
         .stack.gemm = {.m = c->shape[nd],
                        .n = c->shape[nd + 1],
@@ -323,17 +351,10 @@ static weir_status prepare(const struct weir__call *call, const struct weir__vie
     for (int d = 0; d < args->stack.ndims; d++)
         args->stack.batch *= args->stack.shape[d];
     g->dot = weir__gemm_is_dot(g);
-    pick_kernel(args);
-    cut(call, args);
-    work->fn = run_block;
-    work->code = &weir__gpu_gemm;
-    work->blocks = args->grids[0].blocks + args->grids[1].blocks;
-    work->phases = 1;
-    work->args_size = sizeof *args;
-    return WEIR_OK;
+    g->thin = weir__gemm_is_thin(g);
 }
 
-static weir_status prepare_matmul(const struct weir__call *call, struct weir__work *work)
+static void describe_matmul(const struct weir__call *call, struct args *args)
 {
     const struct weir__view *va = call->in[0], *vb = call->in[1];
     struct weir__view a = as_matrix(va, false), b = as_matrix(vb, true), c = call->out[0];
@@ -349,16 +370,76 @@ static weir_status prepare_matmul(const struct weir__call *call, struct weir__wo
         c.shape[c.ndim - 1] = 1;
         c.ndim++;
     }
-    return prepare(call, &a, &b, &c, work);
+    describe(call, &a, &b, &c, args);
+}
+
+static void describe_linear(const struct weir__call *call, struct args *args)
+{
+    struct weir__view a = as_matrix(call->in[0], false), b = transposed(call->in[1]);
+    struct weir__view c = as_matrix(&call->out[0], false);
+
+    describe(call, &a, &b, &c, args);
+}
+
+static size_t scratch_of(const struct weir__call *call, const struct args *args)
+{
+    /* virtual time must not depend on what the host does */
+    return call->for_gpu || call->model || args->stack.batch != 1
+               ? 0
+               : weir__thin_scratch(&args->stack.gemm, call->cores);
+}
+
+static weir_status prepare(const struct weir__call *call, struct weir__work *work)
+{
+    struct args *args = (struct args *)work->args;
+
+    for (int i = 0; i < call->nin; i++)
+        if (call->in[i] && overlap(call->in[i], &call->out[0]))
+            return weir__fail(WEIR_EINVAL, "%s: the output must not share memory with input %d",
+                              call->op->name, i);
+    pick_kernel(args);
+    work->args_size = sizeof *args;
+    if (call->scratch && scratch_of(call, args)) {
+        weir__thin_make(&args->thin, &args->stack.gemm, call->scratch, call->cores);
+        work->fn = run_thin;
+        work->blocks = (unsigned)(args->thin.parts * args->thin.pieces);
+        work->phases = 2;
+        return WEIR_OK;
+    }
+    cut(call, args);
+    work->fn = run_block;
+    work->code = &weir__gpu_gemm;
+    work->blocks = args->grids[0].blocks + args->grids[1].blocks;
+    work->phases = 1;
+    return WEIR_OK;
+}
+
+static size_t scratch_matmul(const struct weir__call *call)
+{
+    struct args args;
+
+    describe_matmul(call, &args);
+    return scratch_of(call, &args);
+}
+
+static size_t scratch_linear(const struct weir__call *call)
+{
+    struct args args;
+
+    describe_linear(call, &args);
+    return scratch_of(call, &args);
+}
+
+static weir_status prepare_matmul(const struct weir__call *call, struct weir__work *work)
+{
+    describe_matmul(call, (struct args *)work->args);
+    return prepare(call, work);
 }
 
 static weir_status prepare_linear(const struct weir__call *call, struct weir__work *work)
 {
-    const struct weir__view *x = call->in[0];
-    struct weir__view a = as_matrix(x, false), b = transposed(call->in[1]);
-    struct weir__view c = as_matrix(&call->out[0], false);
-
-    return prepare(call, &a, &b, &c, work);
+    describe_linear(call, (struct args *)work->args);
+    return prepare(call, work);
 }
 
 const struct weir__op weir__op_matmul = {
@@ -370,6 +451,7 @@ const struct weir__op weir__op_matmul = {
     .nout = 1,
     .infer = infer_matmul,
     .cost = cost,
+    .scratch = scratch_matmul,
     .prepare = prepare_matmul,
 };
 
@@ -382,6 +464,7 @@ const struct weir__op weir__op_linear = {
     .nout = 1,
     .infer = infer_linear,
     .cost = cost,
+    .scratch = scratch_linear,
     .prepare = prepare_linear,
 };
 

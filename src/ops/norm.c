@@ -81,6 +81,21 @@ static weir_status prepare_rms_norm(const struct weir__call *call, struct weir__
     return prepare(call, false, work);
 }
 
+static int64_t parts(const struct weir__call *call)
+{
+    return weir__parts_before(call->in[0], call->in[0]->ndim - 1);
+}
+
+static void place(void *args, int operand, char *data)
+{
+    struct weir__norm *a = args;
+
+    if (operand < 0)
+        a->out = data;
+    else
+        a->in = data;
+}
+
 static void cost(const struct weir__call *call, struct weir__cost *c)
 {
     weir__ew_cost(call, 8, c);
@@ -101,6 +116,9 @@ const struct weir__op weir__op_layer_norm = {
     .infer = infer,
     .cost = cost,
     .prepare = prepare_layer_norm,
+    .place = place,
+    .parts = parts,
+    .by_parts = 1,
 };
 
 const struct weir__op weir__op_rms_norm = {
@@ -117,6 +135,9 @@ const struct weir__op weir__op_rms_norm = {
     .infer = infer,
     .cost = cost,
     .prepare = prepare_rms_norm,
+    .place = place,
+    .parts = parts,
+    .by_parts = 1,
 };
 
 weir_status weir_layer_norm(weir_tensor *x, weir_tensor *weight, weir_tensor *bias, double eps,

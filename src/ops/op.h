@@ -15,4 +15,7 @@ weir_status weir__op_run(const struct weir__op *op, const void *params, weir_ten
 weir_status weir__op_run_into(const struct weir__op *op, const void *params, weir_tensor *const *in,
                               int nin, weir_tensor *const *out);
 
+/* concat.c: whether the operator is Concat of tensors of `ndim` dims along this one. */
+bool weir__is_concat(const struct weir__op *op, const void *params, int ndim, int dim);
+
 #endif

@@ -213,6 +213,29 @@ static weir_status prepare(const struct weir__call *call, enum weir__reduce_code
     return WEIR_OK;
 }
 
+/* Outputs that are done as columns, or in chunks, are no parts of their own. */
+static int64_t parts(const struct weir__call *call, enum weir__reduce_code code)
+{
+    struct weir__reduce r;
+    unsigned mask = 0;
+
+    plan(call, code, &r);
+    (void)reduced_dims(call, &mask);
+    if (r.columns || r.chunks > 1 || weir__reduce_is_short(&r) || !mask)
+        return 0;
+    return weir__parts_before(call->in[0], __builtin_ctz(mask));
+}
+
+static void place(void *args, int operand, char *data)
+{
+    struct weir__reduce *r = args;
+
+    if (operand < 0)
+        r->out = data;
+    else
+        r->in = data;
+}
+
 static void cost(const struct weir__call *call, struct weir__cost *c)
 {
     double n = (double)weir__view_numel(call->in[0]);
@@ -233,6 +256,10 @@ static void cost(const struct weir__call *call, struct weir__cost *c)
     {                                                                                            \
         return prepare(call, WEIR__REDUCE_##CODE, is_mean, work);                                \
     }                                                                                            \
+    static int64_t parts_##fn_name(const struct weir__call *call)                                \
+    {                                                                                            \
+        return parts(call, WEIR__REDUCE_##CODE);                                                 \
+    }                                                                                            \
     const struct weir__op weir__op_##fn_name = {                                                 \
         .name = row_name,                                                                        \
         .summary = text,                                                                         \
@@ -247,6 +274,9 @@ static void cost(const struct weir__call *call, struct weir__cost *c)
         .cost = cost,                                                                            \
         .scratch = scratch_##fn_name,                                                            \
         .prepare = prepare_##fn_name,                                                            \
+        .place = place,                                                                          \
+        .parts = parts_##fn_name,                                                                \
+        .by_parts = 1,                                                                           \
     };
 DEFINE_ROW(sum, "Sum", SUM, false, sum, "sum over dims")
 DEFINE_ROW(mean, "Mean", SUM, true, mean, "mean over dims")

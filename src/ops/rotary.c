@@ -72,6 +72,21 @@ static weir_status prepare_rotary(const struct weir__call *call, struct weir__wo
     return WEIR_OK;
 }
 
+static int64_t parts_rotary(const struct weir__call *call)
+{
+    return weir__parts_before(call->in[0], call->in[0]->ndim - 1);
+}
+
+static void place_rotary(void *args, int operand, char *data)
+{
+    struct weir__rotary *a = args;
+
+    if (operand < 0)
+        a->out = data;
+    else
+        a->in = data;
+}
+
 static void cost_rotary(const struct weir__call *call, struct weir__cost *cost)
 {
     weir__ew_cost(call, 3, cost);
@@ -81,6 +96,7 @@ const struct weir__op weir__op_rotary = {
     .name = "Rotary",
     .summary = "rotary position embedding",
     .engine = WEIR_ENGINE_VECTOR,
+    .flags = WEIR__OP_BESIDE,
     .nin_min = 3,
     .nin_max = 3,
     .nout = 1,
@@ -90,6 +106,9 @@ const struct weir__op weir__op_rotary = {
     .infer = infer_rotary,
     .cost = cost_rotary,
     .prepare = prepare_rotary,
+    .place = place_rotary,
+    .parts = parts_rotary,
+    .by_parts = 1,
 };
 
 weir_status weir_rotary(weir_tensor *x, weir_tensor *cosines, weir_tensor *sines, bool interleaved,

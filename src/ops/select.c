@@ -106,6 +106,26 @@ static weir_status prepare_swiglu(const struct weir__call *call, struct weir__wo
     return weir__ew_prepare(&c, call->cores, work);
 }
 
+static int64_t parts_swiglu(const struct weir__call *call)
+{
+    const struct dim_params *p = call->params;
+
+    return weir__parts_before(call->in[0], weir__dim_wrap((int)p->dim, call->in[0]->ndim));
+}
+
+/* Both halves. */
+static void place_swiglu(void *args, int operand, char *data)
+{
+    struct weir__ew *e = args;
+
+    if (operand < 0) {
+        weir__ew_place(args, operand, data);
+    } else {
+        e->in[1] = data + (e->in[1] - e->in[0]);
+        e->in[0] = data;
+    }
+}
+
 static void cost_swiglu(const struct weir__call *call, struct weir__cost *cost)
 {
     weir__ew_cost(call, 16, cost);
@@ -125,7 +145,9 @@ const struct weir__op weir__op_swiglu = {
     .infer = infer_swiglu,
     .cost = cost_swiglu,
     .prepare = prepare_swiglu,
-    .place = weir__ew_place,
+    .place = place_swiglu,
+    .parts = parts_swiglu,
+    .by_parts = 1,
 };
 
 weir_status weir_swiglu(weir_tensor *x, int dim, weir_tensor **out)

@@ -66,6 +66,24 @@ static weir_status prepare_softmax(const struct weir__call *call, struct weir__w
     return WEIR_OK;
 }
 
+static int64_t parts_softmax(const struct weir__call *call)
+{
+    const struct softmax_params *p = call->params;
+    const struct weir__view *x = call->in[0];
+
+    return scratch_softmax(call) ? 0 : weir__parts_before(x, weir__dim_wrap((int)p->dim, x->ndim));
+}
+
+static void place_softmax(void *args, int operand, char *data)
+{
+    struct weir__softmax *a = args;
+
+    if (operand < 0)
+        a->out = data;
+    else
+        a->in = data;
+}
+
 static void cost_softmax(const struct weir__call *call, struct weir__cost *cost)
 {
     weir__ew_cost(call, 16, cost);
@@ -86,6 +104,9 @@ const struct weir__op weir__op_softmax = {
     .cost = cost_softmax,
     .scratch = scratch_softmax,
     .prepare = prepare_softmax,
+    .place = place_softmax,
+    .parts = parts_softmax,
+    .by_parts = 1,
 };
 
 weir_status weir_softmax(weir_tensor *x, int dim, weir_tensor **out)

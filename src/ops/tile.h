@@ -3,7 +3,7 @@
 #define WEIR_OPS_TILE_H
 
 #include "base/base.h"
-#include "weir/launch.h"
+#include "device/op.h"
 
 /* A block shorter than this costs more to hand over than it saves. */
 #define WEIR__TILE_MIN_NS 5000
@@ -34,6 +34,17 @@ static inline struct weir__range weir__tile_range(int64_t n, int64_t align, cons
         r.end = weir__min(n, r.begin + step);
     }
     return r;
+}
+
+/* The same for operators with parts: of a launch by rows it is the rows' share. n is a multiple of
+ * them. */
+static inline struct weir__range weir__tile_rows(int64_t n, int64_t align, const weir_block *block)
+{
+    const struct weir__rows_block *rows = (const void *)block;
+
+    if (weir__likely(block->count))
+        return weir__tile_range(n, align, block);
+    return (struct weir__range){n / rows->rows * rows->begin, n / rows->rows * rows->end};
 }
 
 #endif

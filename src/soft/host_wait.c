@@ -18,19 +18,30 @@ static weir_status timed_out(weir_stream *s, uint64_t seq, int64_t timeout_ns)
     return st;
 }
 
-weir_status weir__soft_host_wait(weir_stream *base, uint64_t seq, int64_t timeout_ns)
+/* The host is no longer in line; false if it was reached meanwhile. */
+static bool leave(struct weir__soft_stream *s, struct weir__waiter *w)
+{
+    bool waiting = weir__soft_host_unpark(s, w);
+
+    if (waiting)
+        weir__soft_host_is_up(w);
+    return waiting;
+}
+
+weir_status weir__soft_host_wait(weir_stream *base, uint64_t seq, int64_t timeout_ns,
+                                 _Atomic uint32_t *asleep)
 {
     struct weir__soft_stream *s = weir__soft(base);
     bool watch = timeout_ns == WEIR_TIMEOUT_DEVICE, hooked = weir__wait_has_hook();
     int64_t limit = watch ? base->dev->op_timeout_ns : timeout_ns;
     uint64_t start, progress;
-    struct weir__waiter waiter;
+    struct weir__waiter waiter = {.asleep = asleep};
     weir_status st;
 
-    if (!limit)
-        return timed_out(base, seq, 0);
-    if (!weir__soft_host_park(s, &waiter, seq))
-        return WEIR_OK;
+    if (!limit || !weir__soft_host_park(s, &waiter, seq)) {
+        weir__soft_host_is_up(&waiter);
+        return limit ? WEIR_OK : timed_out(base, seq, 0);
+    }
     start = weir__clock_ns();
     progress = weir__soft_progress(base->dev);
     while (!atomic_load_explicit(&waiter.woken, memory_order_acquire)) {
@@ -44,7 +55,7 @@ weir_status weir__soft_host_wait(weir_stream *base, uint64_t seq, int64_t timeou
                 start = weir__clock_ns();
                 continue;
             }
-            if (weir__soft_host_unpark(s, &waiter))
+            if (leave(s, &waiter))
                 return timed_out(base, seq, limit);
             break;
         }
@@ -53,8 +64,8 @@ weir_status weir__soft_host_wait(weir_stream *base, uint64_t seq, int64_t timeou
         weir__futex_wait(&waiter.woken, 0, left);
         if (hooked && !atomic_load_explicit(&waiter.woken, memory_order_acquire) &&
             (st = weir__wait_check(base))) {
-            if (!weir__soft_host_unpark(s, &waiter))
-                break; /* it was reached meanwhile */
+            if (!leave(s, &waiter))
+                break;
             return st;
         }
     }

@@ -67,7 +67,13 @@ bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd
     if (!cmd->meets || s->participant.state != WEIR__PARTICIPANT_AWAY || weir__soft_has_failed(s) ||
         !((const struct weir__soft_device *)s->base.dev)->meets_first)
         return false;
-    return !weir__soft_arrive(s, cmd);
+    if (!weir__soft_arrive(s, cmd))
+        return true;
+    /* The others run their parts while this stream's worker is woken. */
+    if (s->participant.state == WEIR__PARTICIPANT_LAST &&
+        (cmd->gang || weir__soft_parts_ns(cmd, meet_of(cmd)) > WEIR__ALL_PARTS_NS))
+        weir__soft_open_rendezvous(s, cmd);
+    return false;
 }
 
 /* A queued call is one use of its group; those of plans are counted by the plan. Dropping it

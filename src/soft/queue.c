@@ -125,8 +125,19 @@ struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
 static bool may_be_long(const struct weir__cmd *cmd)
 {
     return cmd->kind == WEIR__CMD_KERNEL
-               ? (uint64_t)cmd->work_ns * cmd->blocks > WEIR__MOST_PAUSE_NS || cmd->meets
+               ? (uint64_t)cmd->work_ns * cmd->blocks > WEIR__MOST_PAUSE_NS
                : cmd->kind != WEIR__CMD_WAIT && cmd->kind != WEIR__CMD_STAMP;
+}
+
+/* Whether workers of other devices, or other processes, wait for this collective to get on. One
+ * that the last to arrive runs whole may wait for a worker's pause like any short command: a host
+ * thread that waits for it hurries all devices of its group (cpu_sync). */
+static bool keeps_others_waiting(const struct weir__cmd *cmd)
+{
+    const struct weir__meet *meet = (const void *)cmd->args;
+
+    return cmd->kind != WEIR__CMD_KERNEL || meet->channel->group->procs || cmd->gang ||
+           weir__soft_parts_ns(cmd, meet) > WEIR__ALL_PARTS_NS;
 }
 
 static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint32_t count)
@@ -138,8 +149,8 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
 
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count)) {
-        /* A worker may pause at the empty stream, and whoever waits waits for another device. */
-        if (weir__unlikely(cmd->meets))
+        /* A worker may pause at the empty stream. */
+        if (weir__unlikely(cmd->meets) && keeps_others_waiting(cmd))
             weir__soft_hurry(dev);
         return;
     }
@@ -151,7 +162,7 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
         weir__soft_append(held, s);
         return;
     }
-    if (may_be_long(cmd))
+    if (weir__unlikely(cmd->meets) ? keeps_others_waiting(cmd) : may_be_long(cmd))
         weir__soft_hurry(dev);
     if (weir__runq_offer(dev, s))
         return;

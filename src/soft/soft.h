@@ -104,6 +104,7 @@ struct weir__waiter {
     uint64_t seq;
     struct weir__soft_stream *stream; /* who waits; NULL for the host */
     _Atomic uint32_t woken;           /* the host's futex */
+    _Atomic uint32_t *asleep; /* of a host: counts it until it is woken; NULL: nobody counts */
 };
 
 /* The operator at the head while several cores run its blocks. */
@@ -169,6 +170,16 @@ struct weir__soft_device {
 #define WEIR__SHORT_NS 1000
 /* The longest pause of a worker between two looks for work. */
 #define WEIR__MOST_PAUSE_NS 16000
+
+/* A collective whose parts take no longer, all ranks' together, is run by the last to arrive: the
+ * others are parked and would have to be woken, for less than that takes. */
+#define WEIR__ALL_PARTS_NS 4000
+
+static inline uint64_t weir__soft_parts_ns(const struct weir__cmd *cmd,
+                                           const struct weir__meet *meet)
+{
+    return (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases * (uint64_t)meet->channel->nmembers;
+}
 
 static inline void weir__soft_hurry(struct weir__soft_device *dev)
 {
@@ -327,7 +338,8 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 bool weir__soft_depart(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Arrives if the command at the head is a collective that can be arrived at: by whoever has
  * the token, since it takes neither core nor thread. True if the stream is the rendezvous's now;
- * the participant may also have become the last. Publish first. */
+ * the participant may also have become the last: then it has let the others run their parts, unless
+ * it will run them all. Publish first. */
 bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* The last to arrive lets the others run their parts. */
 void weir__soft_open_rendezvous(struct weir__soft_stream *s, const struct weir__cmd *cmd);
@@ -371,10 +383,18 @@ void weir__soft_unmap(void *address, size_t size);
 
 /* Registers a host waiter; false if `seq` is over already. */
 bool weir__soft_host_park(struct weir__soft_stream *s, struct weir__waiter *w, uint64_t seq);
+static inline void weir__soft_host_is_up(struct weir__waiter *w)
+{
+    if (w->asleep)
+        atomic_fetch_sub(w->asleep, 1);
+}
 /* Takes it back after a timeout; false if it was woken meanwhile. */
 bool weir__soft_host_unpark(struct weir__soft_stream *s, struct weir__waiter *w);
-/* Sleeps until `seq` is over: what driver->sync returns, with a report if the time is up. */
-weir_status weir__soft_host_wait(weir_stream *s, uint64_t seq, int64_t timeout_ns);
+/* Sleeps until `seq` is over: what driver->sync returns, with a report if the time is up. The
+ * caller has counted itself in *asleep, unless that is NULL; it is no longer counted from the
+ * moment that somebody wakes it, before it has a CPU. */
+weir_status weir__soft_host_wait(weir_stream *s, uint64_t seq, int64_t timeout_ns,
+                                 _Atomic uint32_t *asleep);
 /* A number that changes whenever anything on the device completes. */
 uint64_t weir__soft_progress(weir_device *dev);
 /* Whether an operator runs that op_timeout does not count for. */

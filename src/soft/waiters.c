@@ -99,6 +99,7 @@ void weir__soft_hand_back(struct weir__soft_stream *s)
 
     atomic_fetch_add(&dev->visitors, 1);
     weir__soft_make_ready(s);
+    weir__soft_hurry((struct weir__soft_device *)dev);
     dev->driver->kick(dev);
     atomic_fetch_sub(&dev->visitors, 1);
 }
@@ -127,6 +128,7 @@ static void wake(struct weir__soft_stream *s, struct weir__waiter *w, struct wei
         /* Once it is set the host may return and take *w with it. */
         _Atomic uint32_t *word = &w->woken;
 
+        weir__soft_host_is_up(w);
         atomic_store_explicit(word, 1, memory_order_release);
         weir__futex_wake(word, 1);
     } else if (w->stream->base.dev != s->base.dev) {

@@ -15,26 +15,29 @@ static bool is_wide(const struct weir__op_field *f)
     return false;
 }
 
-/* Dims, counts and steps: what fits in 32 bits can be added and multiplied once. */
+/* Dims, counts and steps: what fits in 32 bits can be added and multiplied once. Names are looked
+ * at last: nearly every value fits. */
 static weir_status check_ints(const struct weir__op *op, const char *params)
 {
-    for (const struct weir__op_field *f = op->fields; f < op->fields + op->nfields; f++) {
-        const int64_t *values = (const int64_t *)(const void *)(params + f->offset);
+    const struct weir__op_field *end = op->fields + op->nfields;
 
-        if (f->kind != WEIR__FIELD_INT || is_wide(f))
+    for (const struct weir__op_field *f = op->fields; f < end; f++) {
+        const int64_t *value = (const int64_t *)(const void *)(params + f->offset);
+
+        if (f->kind != WEIR__FIELD_INT)
             continue;
-        for (size_t i = 0; i < f->count; i++)
-            if (values[i] < INT32_MIN || values[i] > INT32_MAX)
+        for (size_t left = f->count; left; left--, value++)
+            if (weir__unlikely(*value != (int32_t)*value) && !is_wide(f))
                 return weir__fail(WEIR_ERANGE,
                                   "%s: %s %lld is out of range: -2147483648..2147483647", op->name,
-                                  f->name, (long long)values[i]);
+                                  f->name, (long long)*value);
     }
     return WEIR_OK;
 }
 
 weir_status weir__shape_check(const char *what, weir_dtype dtype, int ndim, const int64_t *shape)
 {
-    int64_t bytes = (int64_t)weir_dtype_size(dtype);
+    int64_t bytes = (int64_t)weir__dtype_size(dtype);
 
     if (!bytes)
         return weir__fail(WEIR_EDTYPE, "%s: %d is not a data type", what, (int)dtype);

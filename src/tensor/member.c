@@ -49,7 +49,7 @@ weir_status weir__member_channel(const struct weir__member *member, const char *
 {
     weir_group *g = rank->group;
     int peer = member->to >= 0 ? member->to : member->from;
-    struct weir__ranks members = weir__ranks_all(g->nranks);
+    struct weir__ranks members;
     char name[WEIR__CHANNEL_NAME];
 
     if (peer < 0 && !*member->name) {
@@ -58,15 +58,14 @@ weir_status weir__member_channel(const struct weir__member *member, const char *
     }
     if (peer < 0) { /* names of pairs and of users never meet: these begin otherwise */
         snprintf(name, sizeof name, "name %s", member->name);
+        members = weir__ranks_all(g->nranks);
+        *out = weir__group_channel(g, name, &members);
+    } else if (peer >= g->nranks || peer == rank->index) {
+        return weir__fail(WEIR_ERANGE, "%s: rank %d of group '%s' has no peer %d", what,
+                          rank->index, g->name, peer);
     } else {
-        if (peer >= g->nranks || peer == rank->index)
-            return weir__fail(WEIR_ERANGE, "%s: rank %d of group '%s' has no peer %d", what,
-                              rank->index, g->name, peer);
-        snprintf(name, sizeof name, "pair %d to %d", member->to >= 0 ? rank->index : peer,
-                 member->to >= 0 ? peer : rank->index);
-        members = weir__ranks_one(rank->index);
-        weir__ranks_add(&members, peer);
+        *out = weir__pair_channel(g, member->to >= 0 ? rank->index : peer,
+                                  member->to >= 0 ? peer : rank->index);
     }
-    *out = weir__group_channel(g, name, &members);
     return *out ? WEIR_OK : WEIR_ENOMEM;
 }

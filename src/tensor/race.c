@@ -2,8 +2,6 @@
 #include "comm/comm.h"
 #include "tensor/tensor.h"
 
-#include <string.h>
-
 enum { FEW = 16, ROUNDS = 8 };
 
 static void describe(const struct weir__access *a, struct weir__race_operand *o)
@@ -16,10 +14,10 @@ static void describe(const struct weir__access *a, struct weir__race_operand *o)
     o->end = o->first + b->size;
     o->owner = b;
     o->writes = a->writes;
+    o->type = weir_dtype_name(v->dtype);
+    o->ndim = v->ndim;
+    o->size = v->shape;
     weir__view_footprint(v, &o->bytes);
-    o->shape.type = weir_dtype_name(v->dtype);
-    o->shape.ndim = v->ndim;
-    memcpy(o->shape.size, v->shape, (size_t)v->ndim * sizeof *v->shape);
 }
 
 /* Queues the waits that autosync asks for. Each one orders the stream after all that its

@@ -7,23 +7,26 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t size;
-} dtypes[WEIR_DTYPE_COUNT] = {
-#define ROW(id, bytes, text) [WEIR_##id] = {text, bytes},
+static const char *const names[WEIR_DTYPE_COUNT] = {
+#define ROW(id, bytes, text) [WEIR_##id] = text,
+    WEIR_DTYPE_LIST(ROW)
+#undef ROW
+};
+
+const uint8_t weir__dtype_bytes[WEIR_DTYPE_COUNT] = {
+#define ROW(id, bytes, text) [WEIR_##id] = bytes,
     WEIR_DTYPE_LIST(ROW)
 #undef ROW
 };
 
 const char *weir_dtype_name(weir_dtype dtype)
 {
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? dtypes[dtype].name : "?";
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? names[dtype] : "?";
 }
 
 size_t weir_dtype_size(weir_dtype dtype)
 {
-    return (unsigned)dtype < WEIR_DTYPE_COUNT ? dtypes[dtype].size : 0;
+    return weir__dtype_size(dtype);
 }
 
 bool weir_dtype_is_float(weir_dtype dtype)
@@ -168,12 +171,12 @@ void weir__view_span(const struct weir__view *v, const char **first, const char 
     }
     *first = v->data;
     /* In a graph data is an offset, and no pointer to compute with. */
-    *last = (char *)((uintptr_t)v->data + (size_t)(reach + 1) * weir_dtype_size(v->dtype));
+    *last = (char *)((uintptr_t)v->data + (size_t)(reach + 1) * weir__dtype_size(v->dtype));
 }
 
 void weir__view_footprint(const struct weir__view *v, struct weir__footprint *f)
 {
-    weir__footprint_init(f, (uintptr_t)v->data, (uint32_t)weir_dtype_size(v->dtype), v->ndim,
+    weir__footprint_init(f, (uintptr_t)v->data, (uint32_t)weir__dtype_size(v->dtype), v->ndim,
                          v->shape, v->stride);
 }
 
@@ -267,7 +270,7 @@ static bool fits_memory(const struct weir__view *v)
         if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
                                 __builtin_add_overflow(reach, step, &reach)))
             return false;
-    return !__builtin_mul_overflow(reach, (int64_t)weir_dtype_size(v->dtype), &reach);
+    return !__builtin_mul_overflow(reach, (int64_t)weir__dtype_size(v->dtype), &reach);
 }
 
 /* Strides of the caller's; NULL keeps the contiguous ones. */
@@ -356,12 +359,12 @@ static bool view_usual(const struct weir__view *from, size_t offset, weir_dtype 
         v->stride[i] = strides[i];
     }
     room = (uint64_t)from->shape[0];
-    if (offset > room || reach * dtypes[dtype].size > room - offset)
+    if (offset > room || reach * weir__dtype_bytes[dtype] > room - offset)
         return false;
     v->dtype = dtype;
     v->ndim = ndim;
     v->data = from->data + offset;
-    return !((uintptr_t)v->data & (dtypes[dtype].size - 1));
+    return !((uintptr_t)v->data & (weir__dtype_bytes[dtype] - 1));
 }
 
 static weir_status view_checked(const struct weir__view *from, size_t offset, weir_dtype dtype,

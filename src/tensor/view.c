@@ -3,28 +3,6 @@
 
 #include <stdio.h>
 
-int64_t weir__view_numel(const struct weir__view *v)
-{
-    int64_t n = 1;
-
-    for (int d = 0; d < v->ndim; d++)
-        n *= v->shape[d];
-    return n;
-}
-
-bool weir__view_is_contiguous(const struct weir__view *v)
-{
-    int64_t expect = 1;
-
-    for (int d = v->ndim - 1; d >= 0; d--) {
-        /* A dim of size 1 is never stepped along, so its stride says nothing. */
-        if (v->shape[d] != 1 && v->stride[d] != expect)
-            return weir__view_numel(v) == 0;
-        expect *= v->shape[d];
-    }
-    return true;
-}
-
 void weir__view_set_contiguous(struct weir__view *v)
 {
     int64_t stride = 1;

@@ -5,8 +5,35 @@
 #include "base/base.h"
 #include "device/view.h"
 
-int64_t weir__view_numel(const struct weir__view *v);
-bool weir__view_is_contiguous(const struct weir__view *v);
+extern const uint8_t weir__dtype_bytes[WEIR_DTYPE_COUNT];
+/* As weir_dtype_size. */
+static inline size_t weir__dtype_size(weir_dtype dtype)
+{
+    return (unsigned)dtype < WEIR_DTYPE_COUNT ? weir__dtype_bytes[dtype] : 0;
+}
+
+static inline int64_t weir__view_numel(const struct weir__view *v)
+{
+    int64_t n = 1;
+
+    for (int d = 0; d < v->ndim; d++)
+        n *= v->shape[d];
+    return n;
+}
+
+static inline bool weir__view_is_contiguous(const struct weir__view *v)
+{
+    int64_t expect = 1;
+
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        /* A dim of size 1 is never stepped along, so its stride says nothing. */
+        if (v->shape[d] != 1 && v->stride[d] != expect)
+            return weir__view_numel(v) == 0;
+        expect *= v->shape[d];
+    }
+    return true;
+}
+
 /* Row-major strides for v's shape. */
 void weir__view_set_contiguous(struct weir__view *v);
 /* v seen as shape[ndim] by broadcasting (strides 0); v's shape must fit. */

@@ -12,7 +12,8 @@ enum {
     SUBMIT_NS = 10, /* what queueing a task takes the host: the workers never catch up */
 };
 
-static unsigned ran;
+static unsigned ran, ran_elsewhere;
+static pthread_t host;
 static bool gate_is_open;
 
 static weir_status task(const void *args, const weir_block *block)
@@ -21,6 +22,7 @@ static weir_status task(const void *args, const weir_block *block)
     (void)block;
     machine_work(TASK_NS);
     ran++;
+    ran_elsewhere += !pthread_equal(pthread_self(), host);
     return WEIR_OK;
 }
 
@@ -45,13 +47,18 @@ struct forks {
     weir_stream *main, *branch[WIDTH];
 };
 
-static void open_forks(struct forks *f, unsigned cpus, const char *spec)
+static void make_forks(struct forks *f, const char *spec)
 {
-    machine_start(cpus);
     CHECK_OK(weir_device_open(spec, &f->dev));
     CHECK_OK(weir_stream_create(f->dev, NULL, &f->main));
     for (int i = 0; i < WIDTH; i++)
         CHECK_OK(weir_stream_create(f->dev, NULL, &f->branch[i]));
+}
+
+static void open_forks(struct forks *f, unsigned cpus, const char *spec)
+{
+    machine_start(cpus);
+    make_forks(f, spec);
 }
 
 static void close_forks(struct forks *f)
@@ -143,5 +150,66 @@ TEST(forks, that_never_end_do_not_keep_their_worker_from_other_streams)
         printf("it ran after %u more forks\n", queued);
     }
     CHECK_OK(weir_stream_destroy(other));
+    close_forks(&f);
+}
+
+/* A fork and join that the host waits for is the host's own work: workers that look for work leave
+ * it there. */
+TEST(forks, that_a_host_thread_waits_for_are_not_taken_from_it)
+{
+    static const char *const specs[] = {"cpu:cores=2", "cpu:cores=16"};
+    struct forks f;
+
+    host = pthread_self();
+    machine_start(16);
+    for (unsigned k = 0; k < weir__countof(specs); k++) {
+        test_note("%s", specs[k]);
+        make_forks(&f, specs[k]);
+        for (int i = 0; i < FORKS / 10; i++) {
+            queue_fork(&f);
+            CHECK_OK(weir_stream_sync(f.main));
+        }
+        ran = ran_elsewhere = 0;
+        for (int i = 0; i < FORKS; i++) {
+            queue_fork(&f);
+            CHECK_OK(weir_stream_sync(f.main));
+        }
+        CHECK_EQ(ran, FORKS * (WIDTH + 2));
+        printf("of %u tasks workers ran %u\n", ran, ran_elsewhere);
+        CHECK_LT(ran_elsewhere, ran / 100);
+        close_forks(&f);
+    }
+}
+
+/* That is a guess of the workers. If the host does not come back, they are not long in running what
+ * is there; what is long they begin at once. */
+TEST(forks, a_host_thread_that_no_longer_waits_leaves_its_work_to_the_workers)
+{
+    struct forks f;
+
+    host = pthread_self();
+    machine_start(16);
+    make_forks(&f, "cpu:cores=2");
+    for (int round = 0; round < 20; round++) {
+        bool flag = false, *at = &flag;
+        const weir_launch setter = {.name = "setter",
+                                    .fn = set_flag,
+                                    .args = &at,
+                                    .args_size = sizeof at,
+                                    .work_ns = round % 2 ? 1 : 100000};
+        uint64_t queued;
+
+        for (int i = 0; i < FORKS / 10; i++) {
+            queue_fork(&f);
+            CHECK_OK(weir_stream_sync(f.main));
+        }
+        CHECK_OK(weir_launch_submit(f.main, &setter));
+        queued = machine_now();
+        while (!*(volatile bool *)&flag) {
+            machine_work(500);
+            CHECK_LT(machine_now() - queued, 200000);
+        }
+        printf("it ran after %llu ns\n", (unsigned long long)(machine_now() - queued));
+    }
     close_forks(&f);
 }

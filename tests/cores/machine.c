@@ -265,6 +265,22 @@ void weir__mutex_lock_slow(struct weir__mutex *m)
         weir__futex_wait(&m->state, 2, -1);
 }
 
+/* One thread runs at a time: no fence is needed. */
+void weir__light_lock_slow(struct weir__light_mutex *m)
+{
+    while (!weir__light_try(m)) {
+        atomic_store(&m->wanted, WEIR__MUTEX_WANTED);
+        weir__futex_wait(&m->wanted, WEIR__MUTEX_WANTED, -1);
+    }
+    atomic_store(&m->wanted, WEIR__MUTEX_WANTED);
+}
+
+void weir__light_wake(struct weir__light_mutex *m)
+{
+    atomic_store(&m->wanted, 0);
+    weir__futex_wake(&m->wanted, 1);
+}
+
 static void *thread_main(void *arg)
 {
     self = arg;

@@ -6,13 +6,15 @@ static const struct {
     const char *what;
     int64_t units, keys, key_bytes, parts, warps;
 } cuts[] = {
-    {"GPT-2, 8 sequences of 16 heads", 128, 128, 512, 1, 8},
+    {"GPT-2, 8 sequences of 16 heads", 128, 128, 512, 1, 4},
     {"Llama, 8 sequences of 32 heads", 256, 128, 512, 1, 4},
     {"8 sequences of 8 key heads", 64, 1024, 512, 2, 8},
     {"the same with more text", 64, 4096, 512, 2, 8},
+    {"the longest", 64, 16384, 512, 2, 8},
+    {"Llama with more text", 256, 1024, 512, 1, 4},
     {"one sequence of 8 key heads", 8, 4096, 512, 16, 8},
-    {"one head", 1, 128, 512, 1, 8},
-    {"one key", 1, 1, 512, 1, 8},
+    {"one head", 1, 128, 512, 1, 4},
+    {"one key", 1, 1, 512, 1, 4},
     {"latent attention, long rows", 128, 4096, 640, 1, 8},
     {"nothing", 0, 128, 512, 1, 4},
 };

@@ -327,3 +327,91 @@ TEST(cuda_chains, sums_that_are_written_back_are_one_launch)
     weir_plan_destroy(plan);
     CHECK_OK(weir_device_close(dev));
 }
+
+static weir_tensor *random_rows(weir_stream *s, int64_t length, int64_t heads, int64_t d,
+                                uint64_t seed)
+{
+    weir_tensor *t;
+
+    CHECK_OK(heads ? weir_tensor_empty(s, WEIR_BF16, 3, (int64_t[]){length, heads, d}, &t)
+                   : weir_tensor_empty(s, WEIR_BF16, 2, (int64_t[]){length, d}, &t));
+    CHECK_OK(weir_random_uniform(t, seed, -1, 1));
+    return t;
+}
+
+/* A layer's queries and keys, of which there are fewer heads; `k` 1: the keys' rows are of another
+ * length; 2: what was turned is turned again. */
+static int turn_two(weir_device *dev, int k)
+{
+    enum { LENGTH = 5, HEADS = 4, D = 32 };
+    weir_stream *s = weir_stream_default(dev);
+    int64_t own = k == 1 ? 18 : D;
+    weir_tensor *q = random_rows(s, LENGTH, HEADS, D, 1),
+                *keys = random_rows(s, LENGTH, k == 2 ? HEADS : 2, own, 2);
+    weir_tensor *cosines = random_rows(s, LENGTH, 0, D / 2, 3),
+                *sines = random_rows(s, LENGTH, 0, D / 2, 4);
+    weir_tensor *c, *n, *want[2], *got[2] = {NULL, NULL}, *made[2], *in[4],
+                                  *given[] = {q, keys, cosines, sines};
+    uint16_t a[LENGTH * HEADS * D], b[LENGTH * HEADS * D];
+    weir_graph *g;
+    weir_plan *plan;
+    int count;
+
+    CHECK_OK(weir_tensor_slice(cosines, 1, 0, own / 2, 1, &c));
+    CHECK_OK(weir_tensor_slice(sines, 1, 0, own / 2, 1, &n));
+    CHECK_OK(weir_rotary(q, cosines, sines, false, &want[0]));
+    CHECK_OK(weir_rotary(k == 2 ? want[0] : keys, c, n, false, &want[1]));
+    weir_tensor_release(c);
+    weir_tensor_release(n);
+    CHECK_OK(weir_graph_create(dev, &g));
+    for (int i = 0; i < 4; i++) {
+        int64_t shape[3] = {LENGTH, i == 0 ? HEADS : k == 2 ? HEADS : 2, i == 0 ? D : own};
+        char name[2] = {(char)('a' + i), 0};
+
+        if (i < 2)
+            CHECK_OK(weir_graph_input(g, name, WEIR_BF16, 3, shape, &in[i]));
+        else
+            CHECK_OK(weir_graph_input(g, name, WEIR_BF16, 2, (int64_t[]){LENGTH, D / 2}, &in[i]));
+    }
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_tensor_slice(in[2], 1, 0, own / 2, 1, &c));
+    CHECK_OK(weir_tensor_slice(in[3], 1, 0, own / 2, 1, &n));
+    CHECK_OK(weir_rotary(in[0], in[2], in[3], false, &made[0]));
+    CHECK_OK(weir_rotary(k == 2 ? made[0] : in[1], c, n, false, &made[1]));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "q", made[0]));
+    CHECK_OK(weir_graph_output(g, "k", made[1]));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_plan_run(plan, s, given, 4, got, 2));
+    for (int i = 0; i < 2; i++) {
+        size_t size = (size_t)(i && k != 2 ? LENGTH * 2 * own : LENGTH * HEADS * D) * sizeof *a;
+
+        CHECK_OK(weir_tensor_read(want[i], a, size));
+        CHECK_OK(weir_tensor_read(got[i], b, size));
+        CHECK_MEM_EQ(a, b, size);
+        weir_tensor_release(want[i]);
+        weir_tensor_release(got[i]);
+        weir_tensor_release(made[i]);
+    }
+    count = launches(plan);
+    for (int i = 0; i < 4; i++) {
+        weir_tensor_release(in[i]);
+        weir_tensor_release(given[i]);
+    }
+    weir_tensor_release(c);
+    weir_tensor_release(n);
+    weir_graph_destroy(g);
+    weir_plan_destroy(plan);
+    return count;
+}
+
+TEST(cuda_chains, rotary_embeddings_of_queries_and_keys_are_one_launch)
+{
+    weir_device *dev = open_gpu("cuda:0");
+
+    for (int k = 0; k < 3; k++) {
+        test_note("kind %d", k);
+        CHECK_EQ(turn_two(dev, k), k == 2 ? 2 : 1);
+    }
+    CHECK_OK(weir_device_close(dev));
+}

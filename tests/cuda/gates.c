@@ -140,10 +140,10 @@ TEST(cuda_gates, an_event_recorded_on_the_way_stands_for_no_wait_that_it_lacks)
     add_on(b, y);
     add_on(b, y);
     CHECK_OK(weir_stream_callback(a, wait_for_flag, &flag));
-    weir__mutex_lock(&dev->lock);
+    weir__light_lock(&dev->lock);
     CHECK_OK(weir__stream_wait_mark(a, (struct weir__mark){b, weir__stream_submitted(b) - 1}, NULL,
                                     WEIR__WAIT_ORDER));
-    weir__mutex_unlock(&dev->lock);
+    weir__light_unlock(&dev->lock);
     CHECK_OK(weir_stream_wait_stream(b, a));
     CHECK_OK(weir_stream_wait_stream(c, b));
     add_on(b, y);

@@ -1,7 +1,17 @@
 /* Which kernel source a call takes, and in how many launches: what conformance cannot see. */
 #include "gpu.h"
 
-enum text { ATTENTION, ATTENTION_TILES, ATTENTION_FEW, CONV, CONV_TILES, CONV_REAL, SORT, TEXTS };
+enum text {
+    ATTENTION,
+    ATTENTION_TILES,
+    ATTENTION_FEW,
+    ATTENTION_WIDE,
+    CONV,
+    CONV_TILES,
+    CONV_REAL,
+    SORT,
+    TEXTS
+};
 
 static int launches[TEXTS]; /* written while the host waits */
 
@@ -16,6 +26,7 @@ static int launches[TEXTS]; /* written while the host waits */
 COUNT(ATTENTION)
 COUNT(ATTENTION_TILES)
 COUNT(ATTENTION_FEW)
+COUNT(ATTENTION_WIDE)
 COUNT(CONV)
 COUNT(CONV_TILES)
 COUNT(CONV_REAL)
@@ -29,6 +40,7 @@ static weir_device *open_counting(void)
     fake->replace("attention", count_ATTENTION);
     fake->replace("attention_tiles", count_ATTENTION_TILES);
     fake->replace("attention_few", count_ATTENTION_FEW);
+    fake->replace("attention_wide", count_ATTENTION_WIDE);
     fake->replace("conv", count_CONV);
     fake->replace("conv_tiles", count_CONV_TILES);
     fake->replace("conv_real", count_CONV_REAL);
@@ -83,7 +95,11 @@ TEST(cuda_kernels, attention_takes_tensor_cores_where_types_and_rows_allow)
         {WEIR_BF16, 1, 65, 10, 8, 0, ATTENTION_TILES, 1},
         {WEIR_F16, 8, 1, 4096, 128, 0, ATTENTION_FEW, 1}, /* in parts, and those together */
         {WEIR_F16, 8, 1, 300, 128, 0, ATTENTION_FEW, 1},
-        {WEIR_F32, 2, 200, 300, 128, 0, ATTENTION, 1},
+        {WEIR_F32, 2, 200, 300, 128, 0, ATTENTION_WIDE, 1},
+        {WEIR_F32, 8, 1, 4096, 256, 0, ATTENTION_WIDE, 1},
+        {WEIR_F32, 2, 200, 300, 264, 0, ATTENTION, 1}, /* longer than they hold */
+        {WEIR_F32, 2, 200, 300, 101, 0, ATTENTION, 1}, /* not in whole 16 bytes */
+        {WEIR_F64, 2, 200, 300, 128, 0, ATTENTION, 1},
         {WEIR_F16, 2, 200, 300, 192, 0, ATTENTION_TILES, 1},
         {WEIR_F16, 8, 1, 4096, 256, 0, ATTENTION_FEW, 1},
         {WEIR_F16, 2, 200, 300, 264, 0, ATTENTION, 1},  /* longer than they hold */

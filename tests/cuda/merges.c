@@ -324,12 +324,12 @@ static void check_stack(weir_device *dev, const struct stack *x)
             products[i].bias = weir_tensor_data(bias);
     }
     CHECK_OK(weir_device_sync(dev));
-    weir__mutex_lock(&dev->lock);
+    weir__light_lock(&dev->lock);
     pushed = weir__cuda_enter(weir__cuda_of(dev));
     CHECK_OK(weir__cuda_tail(weir__cuda_stream_of(s), UINT32_MAX, &sink.stream));
     CHECK_OK(weir__cuda_product_run(&sink, products, x->n));
     weir__cuda_leave(weir__cuda_of(dev), pushed);
-    weir__mutex_unlock(&dev->lock);
+    weir__light_unlock(&dev->lock);
     CHECK_OK(weir_cast(c, WEIR_F32, &wide)); /* behind it on the same stream */
     CHECK_OK(weir_tensor_read(wide, got, (size_t)(x->n * M * W) * sizeof *got));
     for (int i = 0; i < x->n * M * W; i++) {
@@ -434,7 +434,7 @@ TEST(cuda_merges, products_too_far_apart_for_the_library_are_not_merged)
     struct weir__cuda_product *product;
     bool pushed;
 
-    weir__mutex_lock(&dev->lock);
+    weir__light_lock(&dev->lock);
     pushed = weir__cuda_enter(weir__cuda_of(dev));
     for (int i = 0; i < 3; i++) {
         for (int k = 0; k < 3; k++)
@@ -447,6 +447,6 @@ TEST(cuda_merges, products_too_far_apart_for_the_library_are_not_merged)
                  WEIR_EUNSUPPORTED);
     }
     weir__cuda_leave(weir__cuda_of(dev), pushed);
-    weir__mutex_unlock(&dev->lock);
+    weir__light_unlock(&dev->lock);
     CHECK_OK(weir_device_close(dev));
 }

@@ -58,10 +58,10 @@ static void join(weir_device *dev)
     weir_tensor_release(out);
 }
 
-static void attend(weir_device *dev, int64_t queries, int64_t keys)
+static void attend(weir_device *dev, weir_dtype dtype, int64_t queries, int64_t keys)
 {
-    weir_tensor *q = random_tensor(dev, WEIR_F16, 3, (int64_t[]){2, queries, 64});
-    weir_tensor *k = random_tensor(dev, WEIR_F16, 3, (int64_t[]){2, keys, 64}), *out;
+    weir_tensor *q = random_tensor(dev, dtype, 3, (int64_t[]){2, queries, 64});
+    weir_tensor *k = random_tensor(dev, dtype, 3, (int64_t[]){2, keys, 64}), *out;
 
     CHECK_OK(weir_attention(q, k, k, NULL, NULL, &out));
     CHECK_OK(weir_device_sync(dev));
@@ -72,12 +72,31 @@ static void attend(weir_device *dev, int64_t queries, int64_t keys)
 
 static void attend_few(weir_device *dev)
 {
-    attend(dev, 1, 600);
+    attend(dev, WEIR_F16, 1, 600);
 }
 
 static void attend_many(weir_device *dev)
 {
-    attend(dev, 200, 600);
+    attend(dev, WEIR_F16, 200, 600);
+}
+
+static void attend_wide(weir_device *dev)
+{
+    attend(dev, WEIR_F32, 40, 70);
+    attend(dev, WEIR_F32, 2, 90); /* warps with keys of their own */
+}
+
+static void order_experts(weir_device *dev)
+{
+    weir_tensor *x, *out[3];
+
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_I32, 1, (int64_t[]){1500}, &x));
+    CHECK_OK(weir_fill(x, 3));
+    CHECK_OK(weir_expert_order(x, 40, 1, &out[0], &out[1], &out[2]));
+    CHECK_OK(weir_device_sync(dev));
+    weir_tensor_release(x);
+    for (int i = 0; i < 3; i++)
+        weir_tensor_release(out[i]);
 }
 
 static const struct mutant {
@@ -105,8 +124,12 @@ static const struct mutant {
     {attend_few, 9, "attention_few.cu", "", "", NULL},
     {attend_few, 9, "attention_few.cu", "        __syncwarp(); /* the", "        ; /* the",
      "no barrier"},
-    {attend_few, 9, "attention_few.cu", "copies_wait<STAGES - 2>();", "copies_wait<STAGES - 1>();",
-     "under way"},
+    {attend_few, 9, "attention_few.cu", "copies_wait<2 * STAGES - 3>();",
+     "copies_wait<2 * STAGES - 2>();", "under way"},
+    {attend_few, 9, "attention_few.cu", "copies_wait<2 * STAGES - 2>();",
+     "copies_wait<2 * STAGES - 1>();", "under way"},
+    {attend_few, 9, "attention_few.cu", "    __syncwarp(); /* the values", "    ; /* the values",
+     "no barrier"},
     {attend_few, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
      "another block writes"},
     {attend_few, 9, "attention_few.cu", "__threadfence(); /* the part", "; /* the part",
@@ -121,6 +144,20 @@ static const struct mutant {
     {attend_many, 8, "attention_tiles.cu", "", "", NULL},
     {attend_many, 8, "attention_tiles.cu", "        __syncthreads(); /* the tile",
      "        ; /* the tile", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "", "", NULL},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the tile",
+     "        ; /* the tile", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the memory is now",
+     "        ; /*", "no barrier"},
+    {attend_wide, 9, "attention_wide.cu", "row < u.rows && column < a.dv",
+     "row <= u.rows && column < a.dv", "another block writes"},
+    {order_experts, 9, "expert_order.cu", "", "", NULL},
+    {order_experts, 9, "expert_order.cu", "            __syncwarp();", "            ;",
+     "no barrier"},
+    {order_experts, 9, "expert_order.cu",
+     "            __syncthreads();\n        }\n        if (here)", "        }\n        if (here)",
+     "no barrier"},
+    {order_experts, 9, "expert_order.cu", "next[e] = to + __popc(peers)", "next[e] = to", "writes"},
 };
 
 static void check_mutant(const struct fake_control *fake, const struct mutant *m)
@@ -179,4 +216,14 @@ TEST(cuda_mutants, of_attention_with_copies_under_way_are_found)
 TEST(cuda_mutants, of_attention_with_tiles_that_the_gpu_fetches_are_found)
 {
     check_mutants(attend_many);
+}
+
+TEST(cuda_mutants, of_attention_of_f32_are_found)
+{
+    check_mutants(attend_wide);
+}
+
+TEST(cuda_mutants, of_the_order_of_experts_are_found)
+{
+    check_mutants(order_experts);
 }

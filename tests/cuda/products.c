@@ -303,7 +303,7 @@ static void check_algorithms(weir_device *dev, struct biased *x)
 
         test_note("%s, %d of %d x %d x %d, algorithm %d", weir_dtype_name(x->dtype), x->batch, x->m,
                   x->n, x->k, i);
-        weir__mutex_lock(&dev->lock);
+        weir__light_lock(&dev->lock);
         pushed = weir__cuda_enter(gpu);
         CHECK_OK(weir__cuda_tail(weir__cuda_stream_of(s), UINT32_MAX, &sink.stream));
         CHECK_OK(weir__cuda_product_find(gpu, &call, UINT32_MAX, &p));
@@ -313,7 +313,7 @@ static void check_algorithms(weir_device *dev, struct biased *x)
         CHECK_OK(weir__cuda_product_workspace(&sink));
         CHECK_OK(weir__cuda_product_issue(&sink, p, i, &call, 1));
         weir__cuda_leave(gpu, pushed);
-        weir__mutex_unlock(&dev->lock);
+        weir__light_unlock(&dev->lock);
         check_once_rounded(x);
     }
     gpu->api->cu.memory_free((weir__cu_address)(uintptr_t)workspace);

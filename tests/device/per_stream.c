@@ -42,7 +42,7 @@ TEST(per_stream, a_lock_that_is_found_held_again_and_again_becomes_one_for_each_
 
         weir__device_lock(dev);
         CHECK_EQ(pthread_create(&thread, NULL, launch_all, &l), 0);
-        while (atomic_load(&dev->lock.state) != 2) /* it sleeps there */
+        while (!atomic_load(&dev->lock.wanted)) /* it sleeps there */
             pause_us(20);
         weir__device_unlock(dev);
         pthread_join(thread, NULL);

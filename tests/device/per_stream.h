@@ -7,9 +7,9 @@
 
 static inline void lock_per_stream(weir_device *dev)
 {
-    weir__mutex_lock(&dev->lock);
+    weir__light_lock(&dev->lock);
     atomic_store(&dev->per_stream, true);
-    weir__mutex_unlock(&dev->lock);
+    weir__light_unlock(&dev->lock);
 }
 
 static inline bool locks_per_stream(weir_device *dev)

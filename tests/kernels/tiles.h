@@ -17,6 +17,8 @@
 
 void weir__gemm_bf16_amx(const struct weir__gemm *g, void *local);
 void weir__gemm_bf16_thin_amx(const struct weir__gemm *g, void *local);
+void weir__gemm_part_bf16_amx(const struct weir__gemm *g, int64_t part, void *sums, int64_t step,
+                              void *local);
 void weir__attention_bf16_amx(const struct weir__attention *a, int64_t unit, void *local);
 
 #endif

@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include "kids.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "comm/procs/procs.h"
 
@@ -129,6 +131,20 @@ SCENARIO(orphans)
 
 static const char *const large[] = {"KID_LARGE=1", NULL};
 
+/* Memory that ranks share has no name, and the file by which they met is gone. */
+static void expect_nothing_left(const struct kids *k)
+{
+    DIR *folder = opendir("/dev/shm");
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder)))
+        if (strstr(entry->d_name, "weir"))
+            FAIL("/dev/shm/%s is left", entry->d_name);
+    if (folder)
+        closedir(folder);
+    CHECK(access(k->store + strlen("file:"), F_OK));
+}
+
 void lose_one(int ranks, int victim, enum how how, const char *const *extra, long pause_us)
 {
     static const struct {
@@ -163,6 +179,7 @@ void lose_one(int ranks, int victim, enum how how, const char *const *extra, lon
         }
     kill(k.pid[victim], SIGKILL);
     kids_end(&k, victim);
+    expect_nothing_left(&k);
 }
 
 TEST(procs, a_killed_rank_is_named_by_all_others)

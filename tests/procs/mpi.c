@@ -345,12 +345,14 @@ TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_open_mpi)
     run_well(&open_mpi, 4, "pairs");
     run_well(&open_mpi, 3, "batch");
     run_well(&open_mpi, 2, "graph");
+    run_well(&open_mpi, 2, "named");
 }
 TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_mpich)
 {
     run_well(&mpich, 4, "pairs");
     run_well(&mpich, 3, "batch");
     run_well(&mpich, 2, "graph");
+    run_well(&mpich, 2, "named");
 }
 TEST(procs_mpi, large_reductions_in_rounds_by_open_mpi_give_the_bits_of_one_rank)
 {

@@ -320,3 +320,54 @@ TEST(procs, a_batch_of_sends_and_receives_needs_no_order)
 {
     kids_run(3, "batch", NULL);
 }
+
+/* ---- messages from whoever sends first ---- */
+
+static void take_from_any(weir_rank *self, int64_t *x, weir_tensor *t, int *from)
+{
+    int n = weir_group_size(weir_rank_group(self));
+    bool ready = false;
+
+    for (int i = 1; !ready; i++)
+        CHECK_OK(weir_recv_ready(self, *from = 1 + i % (n - 1), &ready));
+    CHECK_OK(weir_recv(self, t, *from));
+    CHECK_OK(weir_tensor_read(t, x, sizeof *x));
+}
+
+SCENARIO(any)
+{
+    enum { EACH = 20 }; /* more than a channel has cells */
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL), *own;
+    weir_rank *self = weir_group_self(g);
+    int me = weir_rank_index(self), n = weir_group_size(g), from;
+    int64_t x = 0, next[8] = {0};
+    weir_tensor *t;
+    bool ready;
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 1, (int64_t[]){1}, &x, &t));
+    CHECK_STATUS(weir_recv_ready(self, me, &ready), WEIR_ERANGE);
+    CHECK_STATUS(weir_recv_ready(self, n, &ready), WEIR_ERANGE);
+    for (int i = 0; i < EACH && me; i++) {
+        x = i;
+        CHECK_OK(weir_tensor_write(t, &x, sizeof x));
+        CHECK_OK(weir_send(self, t, 0));
+    }
+    for (int i = 0; i < EACH * (n - 1) && !me; i++) {
+        take_from_any(self, &x, t, &from);
+        CHECK_EQ(x, next[from]++);
+    }
+    weir_tensor_release(t);
+    CHECK_OK(weir_group_create(&dev, 1, NULL, &own));
+    CHECK_STATUS(weir_recv_ready(weir_group_rank(own, 0), 0, &ready), WEIR_ERANGE);
+    CHECK_OK(weir_group_destroy(own));
+    leave(g, dev);
+}
+
+TEST(procs, a_rank_receives_from_whoever_has_sent_first)
+{
+    struct kids k;
+
+    kids_start(&k, 4, "any", NULL);
+    kids_end_well(&k);
+}

@@ -1,12 +1,14 @@
-"""One rank of tests/python/test_distributed.py: distributed_rank.py SCENARIO RANK RANKS FILE."""
+"""One rank of tests/python/test_distributed.py: distributed_rank.py SCENARIO RANK RANKS FILE DEVICE."""
 
 import datetime
+import faulthandler
 import sys
 
 import torch
 from torch import distributed as dist
 
-import weir.distributed  # noqa: F401  registers the backend
+import weir
+import weir.distributed  # registers the backend
 
 TYPES = [
     torch.float32,
@@ -45,7 +47,8 @@ def reduced(op, parts):
     return result.to(parts[0].dtype)
 
 
-def collectives(rank, ranks):
+def collectives(rank, ranks, where):
+    torch.set_default_device(where)
     ops = {
         "sum": dist.ReduceOp.SUM,
         "prod": dist.ReduceOp.PRODUCT,
@@ -133,6 +136,7 @@ def others(rank, ranks):
     for request in requests:
         request.wait()
     check(got, torch.full((3,), float((rank - 1) % ranks)), "ring")
+    receive_from_any(rank, ranks)
     names = [None] * ranks
     dist.all_gather_object(names, {"rank": rank, "text": "x" * rank})
     assert [n["rank"] for n in names] == list(range(ranks))
@@ -145,14 +149,14 @@ def others(rank, ranks):
         dist.all_reduce(x, group=pair)
         check(x, torch.full((2,), 2.0), "pair")
     x = torch.ones(2) * rank
-    with dist._coalescing_manager(device=torch.device("cpu")):
+    with dist._coalescing_manager(device=x.device):
         first, second = torch.ones(2), torch.full((3,), float(rank))
         dist.all_reduce(first)
         dist.all_reduce(second)
     check(first, torch.full((2,), float(ranks)), "together")
     check(second, torch.full((3,), float(sum(range(ranks)))), "together")
     group = dist.distributed_c10d._get_default_group()
-    group.monitored_barrier(datetime.timedelta(seconds=30))
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=30))
     if rank != 1:  # who stays away is named; rank 1 is at the next one
         try:
             group.monitored_barrier(datetime.timedelta(seconds=2), wait_all_ranks=True)
@@ -168,6 +172,29 @@ def others(rank, ranks):
     dist.barrier()
 
 
+def receive_from_any(rank, ranks):
+    """Rank 0 takes what comes, by whomever; messages of one rank keep their order."""
+    group = dist.distributed_c10d._get_default_group()
+    if ranks > 2 and group._side_of(torch.get_default_device()).gpu:
+        return  # each pair has a group of its own
+    if rank:
+        for i in range(3):
+            dist.send(torch.full((2,), float(10 * rank + i)), 0)
+        return
+    seen = {r: [] for r in range(1, ranks)}
+    last = torch.empty(2)
+    request = dist.irecv(last)  # found by the time that it is waited for
+    for _ in range(3 * (ranks - 1) - 1):
+        x = torch.empty(2)
+        source = dist.recv(x)
+        seen[source].append(x[0].item())
+    request.wait()
+    seen[request._source_rank()].append(last[0].item())
+    for r, got in seen.items():
+        assert sorted(got) == [10.0 * r + i for i in range(3)], (r, got)
+        assert got == sorted(got) or got[-1] == last[0].item(), (r, got)
+
+
 def mismatch(rank, group):
     try:
         dist.all_reduce(torch.ones(4 if rank else 3), group=group)
@@ -176,6 +203,58 @@ def mismatch(rank, group):
         assert "f32[3]" in str(error) and "f32[4]" in str(error), error
     else:
         raise AssertionError("no error")
+
+
+class _NoStreams:
+    """Instead of PyTorch's side of a GPU: what it queues is over at once."""
+
+    def is_recording(self):
+        return False
+
+    def current(self):
+        return self
+
+    def order_after(self, stream, other):
+        assert other is self
+
+    def synchronize(self):
+        pass
+
+
+class _FakeGpu(weir.distributed.Side):
+    """The GPU that tests/cuda/fake is; PyTorch's tensors are the host's."""
+
+    def _open(self, options):
+        return weir._C.Device(f"cuda:0,{options}"), _NoStreams()
+
+    def future(self):
+        return torch.futures.Future()
+
+
+class _CopiedCall(weir.distributed.Call):
+    """Its operands are copied to the GPU and back."""
+
+    def share(self, tensor):
+        shared = weir.tensor(tensor.numpy(), device=self.side.device)
+        self.finish.insert(0, lambda: tensor.copy_(torch.from_numpy(shared.numpy())))
+        return shared
+
+
+def on_a_fake_gpu(rank, ranks, where):
+    """Groups that are made by the first call, pairs for messages, and all collectives."""
+    weir.distributed.Side, weir.distributed.Call = _FakeGpu, _CopiedCall
+    sides = dist.distributed_c10d._get_default_group()._sides
+    host = sides.pop(where)
+    del TYPES[2:], SHAPES[:2]
+    if rank < 2:  # before a group of all ranks is there
+        sent = torch.full((3,), float(rank))
+        got = torch.empty(3)
+        works = [dist.isend(sent, 1 - rank), dist.irecv(got, 1 - rank)]
+        for work in works:
+            work.wait()
+        check(got, torch.full((3,), float(1 - rank)), "a message")
+    collectives(rank, ranks, where)
+    sides["host"] = host
 
 
 class Block(torch.nn.Module):
@@ -215,16 +294,17 @@ def train(net, rank, steps=50):
     return torch.tensor(losses)
 
 
-def training(rank, ranks):
+def training(rank, ranks, where):
     """Data parallel and fully sharded, against data parallel over gloo."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
+    torch.set_default_device(where)
     parallel = torch.nn.parallel.DistributedDataParallel
     gloo = dist.new_group(backend="gloo")
     want = train(parallel(model(), process_group=gloo), rank)
     torch.testing.assert_close(train(parallel(model()), rank), want, rtol=1e-4, atol=1e-5)
-    mesh = init_device_mesh("cpu", (ranks,))
+    mesh = init_device_mesh(where.type, (ranks,))
     net = model()
     for layer in net:
         fully_shard(layer, mesh=mesh)
@@ -257,18 +337,20 @@ class Feedforward(torch.nn.Module):
         return torch.nn.functional.gelu(x @ up.T) @ down.T + torch.tanh(x) * 2
 
 
-def compiled(rank, ranks):
+def compiled(rank, ranks, where):
     """Collectives of a compiled model are nodes of the plan."""
     import torch.distributed._functional_collectives as funcol
 
     import weir
 
     backend = weir.get_npu_backend()
-    net = Feedforward(rank, ranks)
+    with where:
+        net = Feedforward(rank, ranks)
     run = torch.compile(net, backend=backend, fullgraph=True)
     with torch.no_grad():
         for i in range(3):
-            x = torch.randn(5, 16, generator=torch.Generator().manual_seed(i))
+            torch.manual_seed(i)
+            x = torch.randn(5, 16, device=where)
             torch.testing.assert_close(run(x), net.expected(x), rtol=1e-4, atol=1e-4)
 
     def several(x):
@@ -279,15 +361,27 @@ def compiled(rank, ranks):
         d = funcol.all_to_all_single(a, [2] * ranks, [2] * ranks, world)
         return a + 0, b + 0, c + 0, d + 0
 
-    x = torch.arange(8.0).view(2, 4) + 10 * rank
+    x = torch.arange(8.0, device=where).view(2, 4) + 10 * rank
     for got, want in zip(torch.compile(several, backend=backend, fullgraph=True)(x), several(x)):
         check(got, want, "a compiled collective")
     native = backend.coverage.native
     for name in ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast",
                  "all_to_all_single", "wait_tensor"):
         assert native[f"_c10d_functional.{name}.default"], (name, native, backend.coverage.fallback)
+
+    def grows(x):
+        world = dist.group.WORLD
+        summed = funcol.all_reduce(x * 2, "sum", world)
+        whole = funcol.all_gather_tensor(x, 0, world)
+        return torch.relu(summed) + 1, whole + 1, funcol.reduce_scatter_tensor(whole, "sum", 0, world)
+
+    run = torch.compile(grows, backend=backend, fullgraph=True, dynamic=True)
+    for rows in (5, 7, 4):
+        x = torch.arange(3.0 * rows, device=where).view(rows, 3) - 6 * rank
+        for got, want in zip(run(x), grows(x)):
+            check(got, want, f"a compiled collective of {rows} rows")
     assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
-    tensor_parallel(rank, ranks)
+    tensor_parallel(rank, ranks, where)
 
 
 class Attention(torch.nn.Module):
@@ -320,7 +414,7 @@ class Layer(torch.nn.Module):
         return x + self.down(torch.nn.functional.silu(self.gate(h)) * self.up(h))
 
 
-def tensor_parallel(rank, ranks):
+def tensor_parallel(rank, ranks, where):
     """A small Llama cut over the ranks gives what one rank gives, eagerly and compiled."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import parallel
@@ -328,11 +422,14 @@ def tensor_parallel(rank, ranks):
     import weir
 
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Embedding(64, 32), Layer(), Layer(), torch.nn.Linear(32, 64))
-    tokens = torch.randint(0, 64, (2, 7))
+    with where:
+        net = torch.nn.Sequential(
+            torch.nn.Embedding(64, 32), Layer(), Layer(), torch.nn.Linear(32, 64)
+        )
+        tokens = torch.randint(0, 64, (2, 7))
     with torch.no_grad():
         want = net(tokens)
-    mesh = init_device_mesh("cpu", (ranks,))
+    mesh = init_device_mesh(where.type, (ranks,))
     column, row = parallel.ColwiseParallel(), parallel.RowwiseParallel()
     cut = {"attention.q": column, "attention.k": column, "attention.v": column, "attention.o": row,
            "gate": column, "up": column, "down": row}
@@ -350,7 +447,9 @@ def tensor_parallel(rank, ranks):
 
 
 def main():
-    scenario, rank, ranks, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    scenario, path, device = sys.argv[1], sys.argv[4], sys.argv[5]
+    faulthandler.dump_traceback_later(200 if device == "cpu" else 90, exit=True)  # a hang says where
+    rank, ranks = int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     dist.init_process_group(
         "weir",
@@ -359,7 +458,7 @@ def main():
         world_size=ranks,
         timeout=datetime.timedelta(seconds=60),
     )
-    globals()[scenario](rank, ranks)
+    globals()[scenario](rank, ranks, torch.device(device))
     dist.destroy_process_group()
 
 

@@ -5,15 +5,12 @@ whole numbers, so that every bit must be right.
     python tests/python/random_graphs.py [--seconds 60] [--first 0]
 """
 
-import argparse
 import contextlib
 import ctypes
-import itertools
 import random
-import threading
-import time
 
 import numpy as np
+import seeds
 
 import weir
 
@@ -334,7 +331,12 @@ def try_seed(seed, devices=DEVICES):
                 run_plan(program, plan, device, range(10, 20), sizes, wrong, f"{name} {way}")
                 runs += len(sizes)
                 if not wrong and pick.random() < 0.4:
-                    _in_threads(program, plan, device, sizes, wrong, f"{name} {way} threads")
+                    note = f"{name} {way} threads"
+
+                    def run(k, plan=plan, note=note):
+                        run_plan(program, plan, device, range(100 * k, 100 * k + 10), sizes, wrong, note)
+
+                    seeds.in_threads(run, device, wrong, note)
                     runs += 3 * len(sizes)
     except weir.Error as error:
         wrong.append(f"{type(error).__name__}: {error}")
@@ -345,37 +347,5 @@ def try_seed(seed, devices=DEVICES):
     return runs, wrong
 
 
-def _in_threads(program, plan, device, sizes, wrong, note):
-    def work(number):
-        try:
-            with weir.stream(weir.Stream(device=device)):
-                run_plan(program, plan, device, range(100 * number, 100 * number + 10), sizes, wrong, note)
-        except Exception as error:
-            wrong.append(f"{note}: {error!r}")
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in (1, 2, 3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def main():
-    parser = argparse.ArgumentParser(description="random graphs against NumPy")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--first", type=int, default=0, help="seed")
-    options = parser.parse_args()
-    end, runs, bad = time.time() + options.seconds, 0, 0
-    for seed in itertools.count(options.first):
-        if time.time() > end:
-            break
-        done, wrong = try_seed(seed)
-        runs, bad = runs + done, bad + bool(wrong)
-        if wrong:
-            print("\n".join(wrong), flush=True)
-    print(f"{runs} runs of graphs {options.first}..{seed - 1}, {bad} graphs differ")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(seeds.main("random graphs against NumPy", "graphs", try_seed))

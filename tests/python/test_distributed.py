@@ -1,33 +1,54 @@
 """torch.distributed over weir, between real processes."""
 
+import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import pytest
 
-pytest.importorskip("torch")
+from test_collectives import fake_gpu
+
+torch = pytest.importorskip("torch")
 
 RANK = pathlib.Path(__file__).with_name("distributed_rank.py")
 
 
-def run(scenario, ranks, tmp_path):
-    processes = [
-        subprocess.Popen(
-            [sys.executable, str(RANK), scenario, str(rank), str(ranks), str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
+def run(scenario, ranks, tmp_path, device="cpu", **environment):
+    store = str(tmp_path / "store")
+    said = [tmp_path / f"rank{rank}.txt" for rank in range(ranks)]
+    processes = []
+    for rank, path in enumerate(said):
+        with path.open("w") as out:
+            processes.append(
+                subprocess.Popen(
+                    [sys.executable, str(RANK), scenario, str(rank), str(ranks), store, device],
+                    env={**os.environ, **environment},
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+    end = time.monotonic() + 240
     try:
-        outputs = [process.communicate(timeout=240)[0] for process in processes]
-    finally:
         for process in processes:
-            process.kill()
-    for process, output in zip(processes, outputs):
-        assert process.returncode == 0, output
+            process.wait(max(0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        pass
+    states = [process.poll() for process in processes]  # None: it runs still
+    for process in processes:
+        process.kill()
+        process.wait()
+    if any(state != 0 for state in states):
+        told = [failure(rank, states[rank], path.read_text()) for rank, path in enumerate(said)]
+        pytest.fail("\n".join(line for lines in zip(*told) for line in lines), pytrace=False)
+
+
+def failure(rank, state, text):
+    """A line, which is what summaries have, and all that the rank said."""
+    errors = [line for line in text.splitlines() if "Error" in line] or ["no error is told"]
+    status = "runs still" if state is None else f"status {state}"
+    return f"rank {rank}: {status}: {errors[-1]}", f"---- rank {rank} said:\n{text}"
 
 
 def test_every_collective_gives_the_values_of_a_reference(tmp_path):
@@ -44,6 +65,19 @@ def test_compiled_collectives_are_nodes_of_a_plan_and_a_llama_cut_over_ranks_is_
 
 def test_a_small_llama_cut_over_four_ranks_gives_what_one_rank_gives(tmp_path):
     run("tensor_parallel", 4, tmp_path)
+
+
+def test_tensors_of_a_gpu_have_groups_of_their_own(tmp_path):
+    run("on_a_fake_gpu", 3, tmp_path, **fake_gpu())
+
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch has no CUDA GPU here")
+
+
+@on_a_gpu
+@pytest.mark.parametrize("scenario", ["collectives", "training", "compiled"])
+def test_two_processes_on_one_gpu_do_what_they_do_on_the_host(scenario, tmp_path):
+    run(scenario, 2, tmp_path, "cuda:0", WEIR_DEVICE="cuda:0")
 
 
 def launch(*words, **options):

@@ -149,3 +149,11 @@ def test_a_function_written_for_numpy_is_captured():
     for _ in range(2):
         np.testing.assert_allclose(attention(q, k, v).numpy(), want, rtol=1e-4)
     assert len(attention.plans) == 1
+
+
+def test_tensors_of_pytorch_that_are_negated_when_they_are_read():
+    torch = pytest.importorskip("torch")
+    part = torch.tensor([1 + 2j, 3 - 4j]).conj().imag
+    assert part.is_neg() and weir.tensor(part).tolist() == weir.asarray(part).tolist() == [-2, 4]
+    with pytest.raises(BufferError, match="clone it"):
+        weir.from_dlpack(part)

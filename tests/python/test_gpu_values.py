@@ -9,6 +9,8 @@ import pytest
 
 BUILDS = pathlib.Path(__file__).parents[2] / "build"
 
+COUNT = int(os.environ.get("WEIR_TEST_PROGRAMS", 6))
+
 SCRIPT = """
 import numpy as np
 import weir
@@ -72,7 +74,8 @@ print("fine")
 """
 
 
-def test_values_streams_and_events():
+def run(code, timeout=60):
+    """On the fake GPU, in a process of its own. -> what it prints"""
     pytest.importorskip("numpy")
     fakes = [BUILDS / name / "tests/libfake_cuda.so" for name in ("release", "rel")]
     fake = next((path for path in fakes if path.exists()), None)
@@ -82,6 +85,23 @@ def test_values_streams_and_events():
     env = {**os.environ, **dict.fromkeys(names, str(fake)), "WEIR_DEVICE": "cuda:0"}
     env["WEIR_CACHE_DIR"] = "/dev/null/cache"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=env, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout == "fine\n", done.stderr
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=timeout,
+        cwd=pathlib.Path(__file__).parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_values_streams_and_events():
+    assert run(SCRIPT) == "fine\n"
+
+
+def test_random_layers_and_graphs_give_what_the_host_gives():
+    code = f"""
+import gpu_graphs, random_graphs
+found = []
+for seed in range({COUNT}):
+    found += gpu_graphs.try_seed(seed)[1] + random_graphs.try_seed(seed, ["cuda:0"])[1]
+print("\\n".join(found) or "fine")
+"""
+    assert run(code, 200) == "fine\n"

@@ -241,7 +241,9 @@ def test_writes_by_index_are_seen_by_the_checker_with_their_line():
 def test_whole_numbers_that_would_lose_bits_are_refused():
     odd = 2**53 + 1
     x = weir.tensor([odd, 3])
-    for use in (lambda: x + odd, lambda: odd - x, lambda: x.fill_(odd), lambda: weir.eq(x, odd)):
+    for use in (lambda: x + odd, lambda: odd - x, lambda: x.fill_(odd), lambda: weir.eq(x, odd),
+                lambda: weir.clamp(x, odd), lambda: weir.clamp(x, None, odd), lambda: weir.arange(3, odd),
+                lambda: weir.arange(3, 0, odd)):  # fmt: skip
         with pytest.raises(ValueError, match="9007199254740993 needs more than the 53 bits"):
             use()
     assert (x + 2**62).tolist() == [2**62 + 2**53 + 1, 2**62 + 3]

@@ -51,7 +51,7 @@ class Backend:
         found, self._direct = self._direct, None
         if found is not None and all(isinstance(x, (torch.Tensor, int)) for x in example_inputs):
             count, function = found
-            if count == len(example_inputs):
+            if count == len(example_inputs) and not direct.has_shells(module, example_inputs):
                 return function
         if self._writes:
             return aliases.guard(through_pytorch, module, example_inputs)

@@ -1,12 +1,14 @@
 """Calls that need nothing of what PyTorch puts around a compiled graph.
 
 AOTAutograd wraps what a backend gives it: mutations of inputs are written back, results that are
-views are made again, gradients are held off. A graph for inference that has none of that can be
-called by Dynamo itself, which is a quarter of what a call of a small graph costs.
+views are made again, gradients are held off, tensors that stand for others (DTensor) are taken
+apart and put together. A graph for inference that has none of that can be called by Dynamo itself,
+which is a quarter of what a call of a small graph costs.
 """
 
 import torch
 from torch._guards import TracingContext
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 # What ViewAndMutationMeta counts or keeps that a wrapper would have to act on. A version of
 # PyTorch that has no such thing has nothing to do for it, but without the first three it would
@@ -38,10 +40,18 @@ def is_plain(example_inputs):
         return False
     if getattr(found, "grad_enabled_mutation", None) is not None:
         return False
-    shells = [*found.subclass_inp_meta, *found.subclass_fw_graph_out_meta]
-    return len(found.input_info) == len(example_inputs) and not any(
-        hasattr(shell, "attrs") for shell in shells
-    )
+    return len(found.input_info) == len(example_inputs)
+
+
+def has_shells(module, example_inputs):
+    """Whether an argument or a result of Dynamo's graph is a tensor around others, as far as PyTorch
+    says: the compiler sees the graph without them, and what :func:`is_plain` asks is about that one."""
+    graph = getattr(module, "graph", None)
+    if graph is None:
+        return True
+    results = graph.output_node().all_input_nodes
+    values = [*example_inputs, *(x.meta.get("example_value", x.meta.get("val")) for x in results)]
+    return any(x is None or is_traceable_wrapper_subclass(x) for x in values)
 
 
 def writes_arguments():

@@ -44,6 +44,11 @@ def orders(module):
     )
 
 
+def meets(module):
+    """Whether it has collectives."""
+    return any(op_namespace(n.target) == "_c10d_functional" for n in module.graph.nodes)
+
+
 def is_constant(op):
     """Whether the operator gives the same at every call without tensors among its arguments."""
     return not is_ordered(op)

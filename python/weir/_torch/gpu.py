@@ -1,6 +1,7 @@
 """PyTorch's side of a GPU that weir's device is: its tensors and streams are on the same one."""
 
 import gc
+import os
 import threading
 
 import torch
@@ -18,12 +19,20 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+def is_lazy():
+    """Whether PyTorch loads kernels when they are first used. CUDA may wait for the whole device then,
+    and so for a collective of processes, which waits for weir's own thread to start its part; CUDA
+    does not let that in meanwhile, and nothing goes on."""
+    return os.environ.get("CUDA_MODULE_LOADING") != "EAGER"
+
+
 class Gpu:
     """``device`` is PyTorch's name for it, ``weir`` weir's."""
 
     def __init__(self, weir, index):
         self.weir, self.index = weir, index
         self.device = torch.device("cuda", index)
+        self.waits = False  # for each plan: it has collectives, and see is_lazy
 
     def raw_stream(self):
         """The handle of this thread's current stream of PyTorch."""
@@ -46,7 +55,10 @@ class Gpu:
             tape = _thread.tape
             if tape is not None:
                 return record(args, raw_stream(), tape)
-            return issue(args, raw_stream())
+            made = issue(args, raw_stream())
+            if self.waits:
+                self.weir.current_stream().synchronize()
+            return made
 
         return run
 

@@ -8,7 +8,7 @@ gradients are wanted, the same in PyTorch's own words runs instead.
 import torch
 
 from .. import _C
-from .._create import from_dlpack
+from .._create import from_dlpack, with_values
 from .._npu_operators import KERNELS
 from . import library
 
@@ -30,8 +30,8 @@ def _swiglu(x, dim):
 
 def suit_tensor_cores(dtype, *sizes):
     """Whether weir's attention on a GPU holds such heads; PyTorch has kernels for the others."""
-    half = str(dtype).removeprefix("torch.") in ("float16", "bfloat16")
-    return half and max(sizes) <= 256 and all(size % 8 == 0 for size in sizes)
+    whole = {"float16": 8, "bfloat16": 8, "float32": 4}.get(str(dtype).removeprefix("torch."))  # in 16 bytes
+    return whole is not None and max(sizes) <= 256 and all(size % whole == 0 for size in sizes)
 
 
 def _attention(q, k, v, mask, causal, scale):
@@ -138,7 +138,7 @@ _OPERATORS = {
 
 
 def _share(x):
-    return from_dlpack(x.detach().contiguous()) if isinstance(x, torch.Tensor) else x
+    return from_dlpack(with_values(x.detach()).contiguous()) if isinstance(x, torch.Tensor) else x
 
 
 def _at_once(name, words):

@@ -194,6 +194,8 @@ class CompiledGraph:
         self.origins = []  # where the nodes of its graphs come from
         self.device = _C.get_device()
         self.gpu = gpu.of(self.device)
+        if self.gpu:
+            self.gpu.waits = gpu.is_lazy() and effects.meets(module)
         self.lock = threading.Lock()
         self.dumped = []  # paths
         self.findings = []  # of debug.deadlock_check

@@ -24,10 +24,19 @@ def reduction(opts):
     raise NotImplementedError(f"backend weir has no reduction {op}")
 
 
+def device_of(tensors):
+    """The device that they all are on; of none, the host."""
+    found = {tensor.device for tensor in tensors}
+    if len(found) > 1:
+        raise ValueError(f"backend weir: tensors of a call are on {sorted(map(str, found))}")
+    return found.pop() if found else torch.device("cpu")
+
+
 def _check(tensor):
-    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
         raise ValueError(
-            f"backend weir moves dense tensors of the host, not of {tensor.device}, {tensor.layout}"
+            "backend weir moves dense tensors of the host and of CUDA GPUs, not of "
+            f"{tensor.device}, {tensor.layout}"
         )
 
 

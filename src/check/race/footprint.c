@@ -35,12 +35,36 @@ static void merge_dims(struct weir__footprint *f)
         }
 }
 
+/* Most operands are rows one behind the other: one run, without sorting dims. */
+static bool is_dense(uint32_t elem, int ndim, const int64_t *shape, const int64_t *stride,
+                     uint64_t *bytes)
+{
+    int64_t n = 1;
+
+    for (int d = ndim - 1; d >= 0; d--) {
+        if (shape[d] == 1)
+            continue;
+        if (stride[d] != n || !shape[d])
+            return false;
+        n *= shape[d];
+    }
+    *bytes = (uint64_t)n * elem;
+    return *bytes <= UINT32_MAX;
+}
+
 void weir__footprint_init(struct weir__footprint *f, uintptr_t at, uint32_t elem, int ndim,
                           const int64_t *shape, const int64_t *stride)
 {
+    uint64_t dense;
+
     f->first = f->end = at;
-    f->run = elem;
     f->ndim = 0;
+    if (is_dense(elem, ndim, shape, stride, &dense)) {
+        f->run = (uint32_t)dense;
+        f->end += dense;
+        return;
+    }
+    f->run = elem;
     for (int d = 0; d < ndim; d++)
         if (!shape[d])
             return;

@@ -52,7 +52,8 @@ weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_reg
     region->n = kept;
     if (region->n >= MOST_RECORDS)
         return WEIR_ERANGE;
-    if (!weir__grow(&region->records, region->n, &region->cap, sizeof *region->records))
+    if (region->n == region->cap &&
+        !weir__grow(&region->records, region->n, &region->cap, sizeof *region->records))
         return WEIR_ENOMEM;
     *slot = &region->records[region->n++];
     return WEIR_OK;

@@ -47,17 +47,18 @@ struct weir__race_shape {
     int64_t size[WEIR__FOOTPRINT_DIMS];
 };
 
+/* What every access writes stands together, the lists of dims apart from it: a record is written
+ * for each operand of each operator. */
 struct weir__race_record {
-    uint64_t seq;
-    int stream;
-    bool writes;
-    struct weir__footprint bytes;
-    const void *owner; /* the buffer it belongs to */
-    /* For reports: */
-    char op[48];
-    struct weir__race_shape shape;
+    char op[48];      /* for reports, as are file, line and shape */
     const char *file; /* of the call; NULL if unknown */
     int line;
+    int stream;
+    uint64_t seq;
+    const void *owner; /* the buffer it belongs to */
+    bool writes;
+    struct weir__footprint bytes;
+    struct weir__race_shape shape;
 };
 
 struct weir__race_region {

@@ -167,32 +167,39 @@ static struct weir__race_region *region_of(const struct weir__race_operand *o, b
     return r;
 }
 
-/* Where accesses to the bytes of an operand may be kept, `after` one: in its own region;
- * and, as a program may wrap memory of weir's pool as memory from outside, in those of the other
- * kind that it overlaps. NULL at the end. */
-static const struct weir__race_region *next_region(const struct weir__race_operand *o,
-                                                   const struct weir__race_region *after)
+/* Where else accesses to the bytes of an operand may be kept, `after` one: a program may wrap
+ * memory of weir's pool as memory from outside, so in regions of the other kind than its own. NULL
+ * at the end. */
+static const struct weir__race_region *other_region(const struct weir__race_operand *o,
+                                                    const struct weir__race_region *after)
 {
-    const struct weir__race_region *own = region_of(o, false), *r;
+    const struct weir__race_region *r;
 
-    if (!after && own)
-        return own;
-    if (o->region)
-        return after != &watch.outside && watch.outside.n && watch.outside.epoch == watch.epoch
+    if (weir__likely(o->region))
+        return !after && weir__unlikely(watch.outside.n) && watch.outside.epoch == watch.epoch
                    ? &watch.outside
                    : NULL;
-    r = after == own || !after ? watch.inside : after->next;
+    r = after ? after->next : watch.inside;
     while (r && (r->epoch != watch.epoch || r->end <= o->bytes.first || o->bytes.end <= r->first))
         r = r->next;
     return r;
 }
 
-/* Of lists only as much as there is in them: this is done for every operand. */
-static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const char *op,
-                        const struct weir__race_operand *o)
-{
-    size_t box = (size_t)o->bytes.ndim, dims = (size_t)o->shape.ndim;
+/* An operator's name and what a record keeps of it. */
+struct name {
+    const char *text;
+    size_t length;
+};
 
+static struct name name_of(const char *op)
+{
+    return (struct name){op, strnlen(op, sizeof((struct weir__race_record *)0)->op - 1)};
+}
+
+/* Of lists only as much as there is in them: this is done for every operand. */
+static inline void fill_record(struct weir__race_record *r, int id, uint64_t seq, struct name op,
+                               const struct weir__race_operand *o)
+{
     r->seq = seq;
     r->stream = id;
     r->writes = o->writes;
@@ -200,15 +207,19 @@ static void fill_record(struct weir__race_record *r, int id, uint64_t seq, const
     r->bytes.end = o->bytes.end;
     r->bytes.run = o->bytes.run;
     r->bytes.ndim = o->bytes.ndim;
-    memcpy(r->bytes.count, o->bytes.count, box * sizeof *r->bytes.count);
-    memcpy(r->bytes.step, o->bytes.step, box * sizeof *r->bytes.step);
+    for (int d = 0; d < o->bytes.ndim; d++) {
+        r->bytes.count[d] = o->bytes.count[d];
+        r->bytes.step[d] = o->bytes.step[d];
+    }
     r->owner = o->owner;
-    r->shape.type = o->shape.type;
-    r->shape.ndim = o->shape.ndim;
-    memcpy(r->shape.size, o->shape.size, dims * sizeof *r->shape.size);
+    r->shape.type = o->type;
+    r->shape.ndim = o->ndim;
+    for (int d = 0; d < o->ndim; d++)
+        r->shape.size[d] = o->size[d];
     r->file = source.file;
     r->line = source.line;
-    weir__race_copy_text(r->op, sizeof r->op, op);
+    memcpy(r->op, op.text, op.length);
+    r->op[op.length] = 0;
 }
 
 static weir_race_access access_of(const struct weir__race_record *r)
@@ -259,32 +270,41 @@ struct comparison {
     struct weir__text *text;
 };
 
+/* The operator races with `r`. Apart from the search, which finds nothing in most programs: this
+ * needs a large frame. */
+static __attribute__((noinline)) weir_status report(const struct comparison *c,
+                                                    const struct weir__race_record *r,
+                                                    const struct weir__race_operand *o)
+{
+    struct weir__race_record now;
+    weir_race race;
+
+    fill_record(&now, c->id, c->seq, name_of(c->op), o);
+    race = (weir_race){.first = access_of(r),
+                       .second = access_of(&now),
+                       .ordered_up_to = weir__race_ordered(&watch.order, c->id, r->stream),
+                       .fixed = c->mode == WEIR_RACE_AUTOSYNC,
+                       .times = 1};
+    found(&race, c->text);
+    if (c->mode == WEIR_RACE_AUTOSYNC)
+        ask(c->missing, c->max, c->nmissing, watch.names[r->stream].name, r->seq);
+    else if (c->mode == WEIR_RACE_ERROR)
+        return weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
+                          c->text->data ? c->text->data : c->op, race.second.stream);
+    return WEIR_OK;
+}
+
 static weir_status compare(const struct comparison *c, const struct weir__race_region *region,
                            const struct weir__race_operand *o)
 {
     const struct weir__race_record *r;
+    weir_status st = WEIR_OK;
 
     for (int at = 0;
-         (r = weir__race_find(&watch.order, region, c->id, &o->bytes, o->writes, &at));) {
-        struct weir__race_record now;
-        weir_race race;
-
-        if (!weir__race_is_decided(&watch.order, r, c->id, c->seq))
-            continue;
-        fill_record(&now, c->id, c->seq, c->op, o);
-        race = (weir_race){.first = access_of(r),
-                           .second = access_of(&now),
-                           .ordered_up_to = weir__race_ordered(&watch.order, c->id, r->stream),
-                           .fixed = c->mode == WEIR_RACE_AUTOSYNC,
-                           .times = 1};
-        found(&race, c->text);
-        if (c->mode == WEIR_RACE_AUTOSYNC)
-            ask(c->missing, c->max, c->nmissing, watch.names[r->stream].name, r->seq);
-        else if (c->mode == WEIR_RACE_ERROR)
-            return weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
-                              c->text->data ? c->text->data : c->op, race.second.stream);
-    }
-    return WEIR_OK;
+         !st && (r = weir__race_find(&watch.order, region, c->id, &o->bytes, o->writes, &at));)
+        if (weir__race_is_decided(&watch.order, r, c->id, c->seq))
+            st = report(c, r, o);
+    return st;
 }
 
 weir_status weir__race_before(struct weir__race_stream s, const char *op,
@@ -304,10 +324,12 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
 
     for (int i = 0; i < n && id >= 0 && !st; i++) {
         const struct weir__race_operand *o = &operands[i];
-        const struct weir__race_region *region = NULL;
+        const struct weir__race_region *region = region_of(o, false), *other = NULL;
 
-        while (!st && (region = next_region(o, region)))
+        if (region)
             st = compare(&c, region, o);
+        while (!st && (other = other_region(o, other)))
+            st = compare(&c, other, o);
     }
     weir__mutex_unlock(&watch.lock);
     if (mode == WEIR_RACE_ERROR)
@@ -327,14 +349,26 @@ static void suspect(const struct weir__race_region *region, int id, uint64_t seq
     for (int at = 0; (r = weir__race_find(&watch.order, region, id, &o->bytes, o->writes, &at));) {
         if (weir__race_is_decided(&watch.order, r, id, seq))
             continue;
-        fill_record(&now, id, seq, op, o);
+        fill_record(&now, id, seq, name_of(op), o);
         watch.stats.lost += weir__race_suspect(&watch.pairs, r, &now) != WEIR_OK;
     }
+}
+
+static void suspect_all(const struct weir__race_region *region, int id, uint64_t seq,
+                        const char *op, const struct weir__race_operand *o)
+{
+    const struct weir__race_region *other = NULL;
+
+    if (region)
+        suspect(region, id, seq, op, o);
+    while ((other = other_region(o, other)))
+        suspect(other, id, seq, op, o);
 }
 
 void weir__race_after(struct weir__race_stream s, const char *op,
                       const struct weir__race_operand *operands, int n)
 {
+    const struct name name = name_of(op);
     uint64_t seq = s.queued;
     int id;
 
@@ -347,13 +381,12 @@ void weir__race_after(struct weir__race_stream s, const char *op,
         struct weir__race_region *region = region_of(o, true);
         struct weir__race_record *r;
 
-        for (const struct weir__race_region *other = NULL;
-             watch.order.open && (other = next_region(o, other));)
-            suspect(other, id, seq, op, o);
+        if (weir__unlikely(watch.order.open))
+            suspect_all(region, id, seq, op, o);
         if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
             watch.stats.lost++;
         else
-            fill_record(r, id, seq, op, o);
+            fill_record(r, id, seq, name, o);
     }
     weir__mutex_unlock(&watch.lock);
 }

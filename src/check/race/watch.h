@@ -51,9 +51,11 @@ struct weir__race_operand {
     struct weir__race_region **region; /* where its buffer keeps it; NULL: memory not weir's */
     uintptr_t first, end;              /* of the buffer */
     const void *owner;
-    struct weir__footprint bytes;
     bool writes;
-    struct weir__race_shape shape;
+    const char *type; /* "f32", never freed */
+    int ndim;
+    const int64_t *size; /* of each dim; the tensor's own */
+    struct weir__footprint bytes;
 };
 
 /* A wait that would order the operator. */

@@ -414,6 +414,16 @@ static void procs_abort(weir_group *g, weir_status status, const char *reason)
     weir__procs_wake(woken, NULL);
 }
 
+/* Ranks of one host run their parts at the same time. */
+static unsigned share_of(const struct weir__procs_group *p)
+{
+    int here = 0;
+
+    for (int i = 0; i < p->ranks; i++)
+        here += p->world->peers[p->world_rank[i]].host == weir__host_id();
+    return (unsigned)weir__max(weir__host_threads() / weir__max(here, 1), 1);
+}
+
 static weir_status procs_open(weir_group *g)
 {
     struct weir__procs_group *p = g->procs;
@@ -422,6 +432,7 @@ static weir_status procs_open(weir_group *g)
     weir__mutex_lock(&p->world->lock);
     p->group = g;
     g->rounds = engine_of(p)->rounds && !p->world->sharing;
+    g->share = share_of(p);
     if (p->early)
         weir__procs_break(p, p->early, p->early_text, false, &nobody);
     weir__mutex_unlock(&p->world->lock);

@@ -1,5 +1,7 @@
 #include "comm/procs/cells.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,16 +23,17 @@ size_t weir__cells_size(int ranks)
 /* Which of the names' places is that one's; -1: all are taken. */
 static int find_name(struct weir__cells *cells, const char *name)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = weir__hash_text(name);
 
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * UINT64_C(1099511628211);
     hash = hash ? hash : 1;
-    for (int i = 0; i < WEIR__CELL_NAMES; i++) {
-        uint64_t there = 0;
+    for (uint64_t i = 0; i < WEIR__CELL_NAMES; i++) {
+        int at = (int)((hash + i) % WEIR__CELL_NAMES);
+        uint64_t there = atomic_load(&cells->names[at]);
 
-        if (atomic_compare_exchange_strong(&cells->names[i], &there, hash) || there == hash)
-            return i;
+        if (there == hash ||
+            (!there &&
+             (atomic_compare_exchange_strong(&cells->names[at], &there, hash) || there == hash)))
+            return at;
     }
     return -1;
 }
@@ -43,7 +46,7 @@ struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__c
 
     if (!*channel->name) {
         /* they are the first */
-    } else if (!strncmp(channel->name, "pair ", 5)) { /* tensor/member.c names them */
+    } else if (weir__is_pair(channel)) {
         char *end;
         size_t from = (size_t)strtol(channel->name + 5, &end, 10),
                to = (size_t)strtol(end + strlen(" to "), NULL, 10);

@@ -26,7 +26,7 @@
 #include "comm/procs/procs.h"
 #include "weir/launch.h"
 
-enum { WEIR__CELLS = 16, WEIR__CELL_NAMES = 64 };
+enum { WEIR__CELLS = 16, WEIR__CELL_NAMES = 512 };
 
 /* Of few bytes the first cache line is all that others read, if their calls are alike. What is
  * rarely used stands behind the arguments. */
@@ -66,10 +66,10 @@ struct weir__cell {
  * then those of names that graph files give. */
 struct weir__cells {
     _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* who has destroyed the group */
-    /* Hashes of names: whoever comes first takes the first place that is free. Two names of one
-     * hash would wait for each other until the timeout. */
+    /* Hashes of names: whoever comes first takes the first place that is free from its hash on. Two
+     * names of one hash would wait for each other until the timeout. */
     _Atomic uint64_t names[WEIR__CELL_NAMES];
-    char room[4096 - sizeof(uint64_t[WEIR__RANK_WORDS + WEIR__CELL_NAMES])];
+    char room[8192 - sizeof(uint64_t[WEIR__RANK_WORDS + WEIR__CELL_NAMES])];
 };
 
 _Static_assert(offsetof(struct weir__record, reduce) == 64, "a line is enough");

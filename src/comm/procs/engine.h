@@ -61,6 +61,7 @@ struct weir__procs_group {
     uint64_t written[WEIR__CELLS];
     struct weir__reached *reached; /* the cells of others */
     void *comm;                    /* mpi: the communicator */
+    struct weir__mpi_names *names; /* mpi: of calls by name; NULL before the first */
     struct weir__nccl *nccl;
     struct weir__visit *idle; /* under world->lock */
     weir_status early;        /* others broke it before it was made here */
@@ -128,6 +129,9 @@ struct weir__engine {
     /* Whether a rank, or for -1 any, will never come to this group again. NULL: the link knows all.
      */
     bool (*closed)(const struct weir__procs_group *p, int rank);
+    /* Whether that rank's call of this number is there. NULL: nobody can tell before it is met. */
+    bool (*has_arrived)(const struct weir__procs_group *p, const struct weir__channel *channel,
+                        uint64_t call, int rank);
     /* The group has just been broken. NULL: nothing to do. */
     void (*broken)(struct weir__procs_group *p);
     /* How long the progress thread may sleep if nobody rings its bell; calls_under_way says

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "comm/procs/procs.h"
 
 enum { EXITING = 4 }; /* PF_EXITING of the kernel: the ninth field of stat, */
@@ -60,14 +61,12 @@ uint64_t weir__host_id(void)
 
     if (id)
         return id;
-    id = UINT64_C(14695981039346656037);
     if ((fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)) >= 0) {
         if (read(fd, text, sizeof text - 1) < 0)
             text[0] = 0;
         close(fd);
     }
-    for (const char *c = text; *c; c++)
-        id = (id ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    id = weir__hash_text(text);
     if (!stat("/proc/self/ns/pid", &st))
         id = (id ^ st.st_ino) * UINT64_C(1099511628211);
     id |= 1;

@@ -294,3 +294,17 @@ int weir__procs_group_world_rank(const struct weir__procs_group *p, int rank)
 {
     return p->world_rank[rank];
 }
+
+weir_status weir__procs_has_arrived(const struct weir__procs_group *p,
+                                    const struct weir__channel *channel, uint64_t call, int rank,
+                                    bool *out)
+{
+    const struct weir__engine *engine = p->world->engine;
+
+    if (!engine->has_arrived)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "engine %s does not tell who has sent something: receive from a rank",
+                          engine->name);
+    *out = engine->has_arrived(p, channel, call, rank);
+    return WEIR_OK;
+}

@@ -55,6 +55,8 @@
 #ifndef WEIR_COMM_PROCS_PROCS_H
 #define WEIR_COMM_PROCS_PROCS_H
 
+#include <string.h>
+
 #include "comm/comm.h"
 #include "comm/procs/share.h"
 #include "comm/procs/wire.h"
@@ -184,5 +186,15 @@ int weir__procs_group_self(const struct weir__procs_group *group);
 struct weir__world *weir__procs_group_world(const struct weir__procs_group *group);
 /* The rank of the world that rank `rank` of the group is. */
 int weir__procs_group_world_rank(const struct weir__procs_group *group, int rank);
+
+/* Whether that rank's call of this number is there; WEIR_EUNSUPPORTED if the engine cannot tell. */
+weir_status weir__procs_has_arrived(const struct weir__procs_group *p,
+                                    const struct weir__channel *channel, uint64_t call, int rank,
+                                    bool *out);
+/* Whether it is of messages between two ranks: weir__pair_channel names them. */
+static inline bool weir__is_pair(const struct weir__channel *channel)
+{
+    return !strncmp(channel->name, "pair ", 5);
+}
 
 #endif

@@ -255,18 +255,6 @@ static void depart(struct weir__cuda_meet *m, weir_status status, const char *te
         weir__cuda_meet_finish(m, NULL);
 }
 
-void weir__cuda_run_own_part(struct weir__cuda_meet *m)
-{
-    char text[400];
-    weir_status st = start_part(m, m->participant.in->args);
-
-    if (!st && !(st = queue_look(m)))
-        return;
-    snprintf(text, sizeof text, "%s", weir_last_error());
-    await_parts(m->participant.in);
-    depart(m, st, text);
-}
-
 static void look_at_own_part(struct weir__cuda_meet *m)
 {
     char text[1024];
@@ -275,6 +263,35 @@ static void look_at_own_part(struct weir__cuda_meet *m)
     if (weir__cuda_failed_before(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq + 1))
         st = weir__stream_copy_error(m->blamed.stream, text, sizeof text);
     depart(m, st, st ? text : NULL);
+}
+
+/* Whether the device has something to do, as the sender of a message has not. */
+static bool has_work(const struct weir__cuda_meet *m)
+{
+    if (weir__cuda_part_engine(m))
+        return true;
+    for (unsigned i = 0; i < m->phases && m->code; i++)
+        if (m->steps[i].launch.grid)
+            return true;
+    return false;
+}
+
+void weir__cuda_run_own_part(struct weir__cuda_meet *m)
+{
+    char text[400];
+    weir_status st;
+
+    if (!has_work(m)) {
+        look_at_own_part(m);
+        return;
+    }
+    st = start_part(m, m->participant.in->args);
+
+    if (!st && !(st = queue_look(m)))
+        return;
+    snprintf(text, sizeof text, "%s", weir_last_error());
+    await_parts(m->participant.in);
+    depart(m, st, text);
 }
 
 /* Parts that can fail are over: the first rank that did speaks for all. */

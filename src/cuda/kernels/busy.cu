@@ -1,4 +1,4 @@
-/* A stand-in: every block keeps its core busy for so many nanoseconds. */
+/* A stand-in for another kernel: every block keeps its core busy for the given nanoseconds. */
 #include "kernel.cuh"
 
 struct Args {

@@ -28,7 +28,7 @@ static __device__ inline float from_bf16(uint16_t h)
     return __uint_as_float((uint32_t)h << 16);
 }
 
-/* Rounds to odd, so that rounding once more to 16 bits gives what rounding once would. */
+/* Rounds to odd: rounding the result again to 16 bits then equals rounding once. */
 static __device__ inline float to_odd(double x)
 {
     float nearest = (float)x;
@@ -150,7 +150,7 @@ template <typename T> static __device__ inline T warp_sum(T x)
     return x;
 }
 
-/* The sum over the block, in an order that does not change; everyone gets it. */
+/* The sum over the block, added in a fixed order. All threads get the result. */
 template <typename T> static __device__ inline T block_sum(T x)
 {
     __shared__ T part[32];
@@ -165,7 +165,7 @@ template <typename T> static __device__ inline T block_sum(T x)
     return x;
 }
 
-/* The same with one barrier. Between two sums of one slot, 0 or 1, a block has one of the other. */
+/* As block_sum, with one barrier instead of two: callers use slots 0 and 1 in turn. */
 template <typename T> static __device__ inline T block_sum_at(int slot, T x)
 {
     __shared__ T part[2][32];
@@ -183,7 +183,7 @@ template <typename T> static __device__ inline T block_sum_at(int slot, T x)
     return x;
 }
 
-/* The largest over the block, NaN above all. */
+/* The maximum over the block. NaN counts as the largest value. */
 template <typename T> static __device__ inline T larger(T a, T b)
 {
     return a != a ? a : b != b ? b : a > b ? a : b;

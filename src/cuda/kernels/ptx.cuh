@@ -1,17 +1,26 @@
-/* Instructions that CUDA C++ has no words for; those of tensor cores are in ptx_mma.cuh and
- * ptx_hopper.cuh. All assembly is in these three files: tests/cuda/emulate has its own of the same
- * names, with which the sources run on the host. */
+/* Instructions that CUDA C++ has no function for; those of tensor cores are in ptx_mma.cuh and
+ * ptx_hopper.cuh. All assembly is in these three files. tests/cuda/emulate has files of the same
+ * names for the host. */
 #pragma once
 
 #include "weir/tensor.h"
 
-/* The first thing that every entry does. It may be started while the kernels before it end
- * (cuda/stream/issue.c), and must touch no memory until they have; and none may end before those have,
- * since whoever comes next waits for this one alone. */
+/* Waits for the kernels before this one. Every entry calls it before it touches memory: a kernel
+ * may be started while those before it end (cuda/stream/issue.c). Only what depends on the
+ * arguments alone may come earlier. Every kernel must call it, since the next one waits for this
+ * one alone. */
 static __device__ inline void await_earlier()
 {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Lets the next kernel start early; it waits in await_earlier() until this one is over. */
+static __device__ inline void let_next_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 

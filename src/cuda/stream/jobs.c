@@ -4,7 +4,11 @@
  * CUDA calls a function of ours when the stream gets there, on a thread that must not call CUDA.
  * So it only wakes a helper thread, which calls the user's function and then lets the stream
  * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
- * callback may take its time. */
+ * callback may take its time.
+ *
+ * Until CUDA has called and the helper is awake some 30 us pass. What is not the user's is
+ * therefore also told by a word that the stream writes, and the helper looks at such words for a
+ * while before it sleeps. Whoever comes last, CUDA's call or the helper, frees the job. */
 #include "cuda/stream/jobs.h"
 #include "cuda/fault/faults.h"
 
@@ -12,15 +16,23 @@
 #include "device/relay.h"
 #include "device/serve.h"
 
+#include <unistd.h>
+
+/* Awake since a job came or was done; less where others want the core. */
+enum { LOOKS_PER_CLOCK = 32, AWAKE_NS = 400000, FEW_CORES = 3, AWAKE_NS_OF_FEW = 20000 };
+
 /* Not the user's: for other devices. */
 static bool is_ours(const struct weir__cuda_job *job)
 {
     return job->serve || job->relay || job->ours;
 }
 
-static struct weir__cuda_helper *helper_of(const struct weir__cuda_job *job)
+/* Which helper's it is, and the word that tells of it. */
+static void assign(struct weir__cuda_job *job, const _Atomic uint64_t *word, uint64_t mark)
 {
-    return &weir__cuda_of(job->stream->base.dev)->helpers[is_ours(job)];
+    job->helper = &weir__cuda_of(job->stream->base.dev)->helpers[is_ours(job)];
+    job->word = is_ours(job) ? word : NULL;
+    job->mark = mark;
 }
 
 static void wake_helper(struct weir__cuda_helper *h)
@@ -29,16 +41,37 @@ static void wake_helper(struct weir__cuda_helper *h)
     weir__futex_wake(&h->word, 1);
 }
 
+static void unlist_late(struct weir__cuda_helper *h, const struct weir__cuda_job *job)
+{
+    struct weir__cuda_job **at = &h->late;
+
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+}
+
 /* On CUDA's thread. */
 static void reached(void *user)
 {
     struct weir__cuda_job *job = user;
-    struct weir__cuda_helper *h = helper_of(job);
+    struct weir__cuda_helper *h = job->helper;
+    bool served;
 
     weir__mutex_lock(&h->lock);
     job->reached = true;
+    if ((served = job->served))
+        unlist_late(h, job);
     weir__mutex_unlock(&h->lock);
-    wake_helper(h);
+    if (served)
+        weir__free(job);
+    else
+        wake_helper(h);
+}
+
+static bool is_due(const struct weir__cuda_job *job)
+{
+    return job->reached ||
+           (job->word && atomic_load_explicit(job->word, memory_order_acquire) >= job->mark);
 }
 
 /* The first job that is due, taken off the list; with a dead context, any. */
@@ -49,7 +82,7 @@ static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
 
     weir__mutex_lock(&h->lock);
     for (at = &h->jobs; (job = *at); at = &job->next)
-        if (job->queued && (job->reached || dead))
+        if (job->queued && (dead || is_due(job)))
             break;
     if (job && !(*at = job->next))
         h->jobs_end = at;
@@ -85,14 +118,16 @@ static void free_job(struct weir__cuda_job *job)
     weir__free(job);
 }
 
-/* Of a dead context a job is done without CUDA's call, which may still come: its memory stays. */
+/* A job that was done before CUDA's call, which may still come, stays until then; of a dead context
+ * until the device is closed. */
 static void put_away(struct weir__cuda_job *job)
 {
-    struct weir__cuda_helper *h = helper_of(job);
+    struct weir__cuda_helper *h = job->helper;
     bool late;
 
     weir__mutex_lock(&h->lock);
     if ((late = !job->reached)) {
+        job->served = true;
         job->next = h->late;
         h->late = job;
     }
@@ -140,9 +175,44 @@ static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
     put_away(job);
 }
 
+static bool has_words(struct weir__cuda_helper *h)
+{
+    const struct weir__cuda_job *job;
+
+    weir__mutex_lock(&h->lock);
+    for (job = h->jobs; job && !(job->queued && job->word); job = job->next)
+        ;
+    weir__mutex_unlock(&h->lock);
+    return job;
+}
+
+/* Looks at the words of jobs until one is due, somebody wakes the helper, or it has been awake for
+ * long. False if it is better to sleep. */
+static bool look_at_words(struct weir__cuda_helper *h, uint32_t seen, uint64_t until_ns)
+{
+    if (!has_words(h))
+        return false;
+    while (weir__clock_ns() < until_ns)
+        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+            const struct weir__cuda_job *job;
+
+            if (atomic_load_explicit(&h->word, memory_order_acquire) != seen)
+                return true;
+            weir__mutex_lock(&h->lock);
+            for (job = h->jobs; job && !(job->queued && is_due(job)); job = job->next)
+                ;
+            weir__mutex_unlock(&h->lock);
+            if (job)
+                return true;
+            weir__relax();
+        }
+    return false;
+}
+
 static void *help(void *user)
 {
     struct weir__cuda_helper *h = user;
+    uint64_t until_ns = 0;
 
     weir__thread_serves(true);
     for (;;) {
@@ -151,12 +221,15 @@ static void *help(void *user)
 
         if (weir__unlikely(atomic_load(&h->dev->faults.dead)))
             h->dev->collectives->dead(h->dev);
-        if (job)
+        if (job) {
             run_job(h->dev, job);
-        else if (atomic_load(&h->stops))
+            until_ns = weir__clock_ns() + h->awake_ns;
+        } else if (atomic_load(&h->stops)) {
             return NULL;
-        else
+        } else if (!look_at_words(h, seen, until_ns)) {
             weir__futex_wait(&h->word, seen, -1);
+            until_ns = weir__clock_ns() + h->awake_ns;
+        }
     }
 }
 
@@ -199,22 +272,34 @@ static void mark_queued(struct weir__cuda_helper *h, struct weir__cuda_job *job,
     weir__mutex_lock(&h->lock);
     job->queued = true;
     job->whole = whole;
-    due = job->reached;
+    due = job->reached || job->word; /* it looks at the word from now on */
     weir__mutex_unlock(&h->lock);
     if (due || atomic_load(&h->dev->faults.dead))
         wake_helper(h);
+}
+
+/* The stream says that it is there, and has CUDA say so. */
+static weir_status announce(struct weir__cuda *dev, struct weir__cuda_job *job, weir__cu_stream on,
+                            const char *what)
+{
+    const struct weir__cu *cu = &dev->api->cu;
+    weir_status st = WEIR_OK;
+
+    if (job->word)
+        st = weir__cuda_check(
+            dev, cu->stream_write(on, (weir__cu_address)(uintptr_t)job->word, job->mark, 0), what);
+    return st ? st : weir__cuda_check(dev, cu->launch_host(on, reached, job), what);
 }
 
 /* The helper has it, come what may, once CUDA has the call that wakes it. */
 static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
                              weir__cu_stream tail)
 {
-    const struct weir__cu *cu = &dev->api->cu;
-    struct weir__cuda_helper *h = helper_of(job);
+    struct weir__cuda_helper *h = job->helper;
     weir_status st;
 
     add_job(h, job);
-    if ((st = weir__cuda_check(dev, cu->launch_host(tail, reached, job), "a callback"))) {
+    if ((st = announce(dev, job, tail, "a callback"))) {
         remove_job(h, job);
         free_job(job);
         return st;
@@ -238,7 +323,8 @@ weir_status weir__cuda_queue_job(struct weir__cuda_stream *s, weir__cu_stream ta
     *job = *draft;
     job->stream = s;
     job->seq = weir__stream_submitted(&s->base) + 1;
-    if ((st = start_helper(helper_of(job))) || (st = weir__cuda_before_gate(s))) {
+    assign(job, &s->word->at_job, job->seq);
+    if ((st = start_helper(job->helper)) || (st = weir__cuda_before_gate(s))) {
         free_job(job);
         return st;
     }
@@ -295,11 +381,14 @@ weir_status weir__cuda_queue_look(struct weir__cuda_stream *s, weir__cu_stream s
     job->stream = s;
     job->serve = serve;
     job->user = user;
-    job->beside = job->whole = job->queued = true;
-    add_job(helper_of(job), job);
-    if ((st = weir__cuda_check(dev, dev->api->cu.launch_host(side, reached, job), "a look"))) {
-        remove_job(helper_of(job), job);
+    job->beside = job->whole = true;
+    assign(job, &s->word->at_look, atomic_fetch_add(&s->looks, 1) + 1);
+    add_job(job->helper, job);
+    if ((st = announce(dev, job, side, "a look"))) {
+        remove_job(job->helper, job);
         weir__free(job);
+    } else {
+        mark_queued(job->helper, job, true);
     }
     return st;
 }
@@ -314,6 +403,8 @@ void weir__cuda_jobs_open(struct weir__cuda *dev)
 {
     for (size_t i = 0; i < weir__countof(dev->helpers); i++) {
         dev->helpers[i].dev = dev;
+        dev->helpers[i].awake_ns =
+            sysconf(_SC_NPROCESSORS_ONLN) > FEW_CORES ? AWAKE_NS : AWAKE_NS_OF_FEW;
         dev->helpers[i].jobs_end = &dev->helpers[i].jobs;
     }
 }

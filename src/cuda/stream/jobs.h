@@ -9,7 +9,10 @@
 struct weir__cuda_job {
     struct weir__cuda_job *next;
     struct weir__cuda_stream *stream;
+    struct weir__cuda_helper *helper;
     uint64_t seq;
+    const _Atomic uint64_t *word; /* the stream is there when it has `mark`; NULL: only CUDA says */
+    uint64_t mark;
     weir_callback_fn fn;
     void (*serve)(void *user);
     void (*drop)(void *user); /* with `serve`: it is given up */
@@ -18,7 +21,8 @@ struct weir__cuda_job {
     bool beside;               /* it is no command of the stream and has no gate */
     bool ours;                 /* fn is the library's, and waits for nobody */
     bool whole;                /* else it could not be queued, and nothing is done */
-    bool queued, reached;      /* it is done when it is both */
+    bool queued, reached;      /* it is done when it is both, or its word says so */
+    bool served;               /* before CUDA has called */
 };
 
 weir_status weir__cuda_callback(weir_stream *s, weir_callback_fn fn, void *user);

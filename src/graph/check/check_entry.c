@@ -57,6 +57,66 @@ static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct wei
     return st;
 }
 
+/* ---- groups of one name ---- */
+
+/* Whether ranks wait for each other for ever, with the groups parted as they are. */
+static weir_status try_parting(weir_graph *const *graphs, size_t nranks,
+                               const struct weir__check_members *members,
+                               const weir_check_options *options, bool *fails)
+{
+    struct weir__report *report = weir__report_new();
+    struct weir__check_program p;
+    struct weir__checked x;
+    weir_status st;
+
+    if (!report)
+        return WEIR_ENOMEM;
+    st = weir__check_program_init(&p, (int)nranks);
+    for (size_t r = 0; r < nranks && !st; r++) {
+        if ((st = checked_init(&x, graphs[r], "")))
+            break;
+        x.members = members;
+        st = weir__check_translate(&x, &p, (int)r);
+        checked_fini(&x);
+    }
+    if (!st) {
+        weir__check_misfits(&p, report);
+        st = weir__check_analyse(&p, options, report);
+    }
+    weir__check_program_fini(&p);
+    *fails = false;
+    for (int i = 0; i < report->nfindings; i++)
+        *fails |= report->findings[i].is_error;
+    weir_check_free(&report->public);
+    return st;
+}
+
+/* Chooses a way that fails if all do, else one that does not; says so if some do. */
+static weir_status choose_parting(weir_graph *const *graphs, size_t nranks,
+                                  struct weir__check_members *members,
+                                  const weir_check_options *options, struct weir__report *report)
+{
+    int ways, bad = 0, good = -1;
+    bool alike = true, fails;
+    weir_status st = WEIR_OK;
+
+    for (size_t r = 1; r < nranks; r++)
+        alike &= graphs[r] == graphs[0];
+    ways = weir__check_count_partings(members, alike);
+    for (int i = 0; i < ways && ways > 1 && !st; i++) {
+        weir__check_set_parting(members, i, alike);
+        if ((st = try_parting(graphs, nranks, members, options, &fails)))
+            return st;
+        bad += fails;
+        good = fails ? good : i;
+    }
+    if (ways)
+        weir__check_set_parting(members, good < 0 ? 0 : good, alike);
+    if (bad && good >= 0)
+        weir__check_add_partings(members, ways, bad, report);
+    return st;
+}
+
 weir_status weir__check_ranks(weir_graph *const *graphs, size_t nranks,
                               const weir_check_options *options, struct weir__report *report)
 {
@@ -66,9 +126,11 @@ weir_status weir__check_ranks(weir_graph *const *graphs, size_t nranks,
 
     for (size_t r = 0; r < nranks && !st; r++)
         st = weir__check_count_groups(graphs[r], (int)r, &members);
+    if (!st && !(st = weir__check_settle_groups(&members, (int)nranks)))
+        st = choose_parting(graphs, nranks, &members, options, report);
     for (size_t r = 0; r < nranks && !st; r++)
         st = check_rank(graphs, r, &p, &members, options, report);
-    weir__free(members.groups);
+    weir__check_members_fini(&members);
     if (!st) {
         weir__check_misfits(&p, report);
         st = weir__check_analyse(&p, options, report);

@@ -15,22 +15,55 @@ struct weir__checked {
     const struct weir__check_members *members;
 };
 
-/* How many ranks of the program have operators of a group. */
+/* The ranks of the program that have operators of a group, or of several groups of one name. A
+ * group that was made in this process is told by its number. Of files only the name is known: ranks
+ * of one group are in the order of the program, and of several of one name it is not known who is
+ * with whom (check_partings.c). */
+struct weir__check_group {
+    const char *name; /* of a graph, or the collective of a Kernel with `ranks` */
+    bool kernel;
+    uint64_t id;   /* its number; 0: of a file */
+    int64_t ranks; /* that one of them has; 0: it is not said */
+    int into;      /* the group that stands for it: files have its name too; -1: none */
+    bool several;  /* the name is that of several groups */
+    bool parted;   /* of files: `part` is one way to tell them apart */
+    struct weir__check_has {
+        int rank;
+        int part, index; /* which of the groups, and its rank there */
+    } * has;             /* by rank of the program */
+    int nhas, cap;
+};
 struct weir__check_members {
-    struct {
-        const char *group; /* of a graph, or the collective of a Kernel with `ranks` */
-        bool kernel;
-        int ranks, last; /* the last rank that was counted */
-    } * groups;
+    struct weir__check_group *groups;
     int n, cap;
 };
 
 /* check_translate.c: adds the graph's live nodes as that rank of the program. */
 weir_status weir__check_translate(const struct weir__checked *x, struct weir__check_program *p,
                                   int rank);
-/* check_groups.c: counts the groups of a rank's graph. */
+/* check_members.c: adds the groups of a rank's graph; then, once, says who is which of their ranks.
+ */
 weir_status weir__check_count_groups(const weir_graph *g, int rank,
                                      struct weir__check_members *members);
+weir_status weir__check_settle_groups(struct weir__check_members *members, int nranks);
+void weir__check_members_fini(struct weir__check_members *members);
+/* The group of that operator, or of that Kernel; NULL if it has none. */
+const struct weir__check_group *weir__check_group_of(const struct weir__check_members *members,
+                                                     const struct weir__member *member);
+const struct weir__check_group *weir__check_kernel_group(const struct weir__check_members *members,
+                                                         const struct weir__kernel_params *k);
+/* That rank among them; NULL if it has none of it. */
+const struct weir__check_has *weir__check_has(const struct weir__check_group *group, int rank);
+/* The operator's membership; false if it meets nobody. */
+bool weir__check_find_member(const struct weir__node *node, struct weir__member *member);
+
+/* check_partings.c: in how many ways the ranks of groups of one name can be parted; 0: too many.
+ * `alike`: all ranks run the same. */
+int weir__check_count_partings(const struct weir__check_members *members, bool alike);
+void weir__check_set_parting(struct weir__check_members *members, int number, bool alike);
+/* Warns that `bad` of the ways fail. */
+void weir__check_add_partings(const struct weir__check_members *members, int ways, int bad,
+                              struct weir__report *report);
 /* The ranks that the collective of such a Kernel meets, of all. */
 int weir__check_kernel_needs(const struct weir__checked *x, const struct weir__kernel_params *k,
                              int nranks);

@@ -5,104 +5,79 @@
 
 #include "graph/check/check_graph.h"
 
-static bool find_member(const struct weir__node *n, struct weir__member *member)
-{
-    if (!n->op->member || !(n->op->flags & WEIR__OP_COLLECTIVE))
-        return false;
-    n->op->member(n->params, member);
-    return member->meets;
-}
-
 static int peer_of(const struct weir__member *member)
 {
     return member->to >= 0 ? member->to : member->from;
 }
 
-static int find_group(const struct weir__check_members *m, const char *group, bool kernel)
-{
-    int i = 0;
-
-    while (i < m->n && (m->groups[i].kernel != kernel || strcmp(m->groups[i].group, group) != 0))
-        i++;
-    return i;
-}
-
-static const struct weir__kernel_params *kernel_of_some(const struct weir__node *n)
-{
-    const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;
-
-    return k && k->collective[0] && k->ranks > 0 ? k : NULL;
-}
-
 int weir__check_kernel_needs(const struct weir__checked *x, const struct weir__kernel_params *k,
                              int nranks)
 {
-    int i = find_group(x->members, k->collective, true);
+    const struct weir__check_group *g = weir__check_kernel_group(x->members, k);
 
-    return k->ranks > 0 && k->ranks < nranks && i < x->members->n &&
-                   x->members->groups[i].ranks == k->ranks
-               ? (int)k->ranks
-               : nranks;
+    return g && k->ranks < nranks && g->nhas == k->ranks ? (int)k->ranks : nranks;
 }
 
-weir_status weir__check_count_groups(const weir_graph *g, int rank, struct weir__check_members *m)
+/* The rank of the program that is that one of the group `own` is in; -1 if there is none. */
+static int rank_at(const struct weir__check_group *g, const struct weir__check_has *own, int index)
 {
-    for (int v = 0; v < g->nnodes; v++) {
-        const struct weir__kernel_params *k = kernel_of_some(&g->nodes[v]);
-        struct weir__member member;
-        const char *group;
-        int i;
-
-        if (!k && !find_member(&g->nodes[v], &member))
-            continue;
-        group = k ? k->collective : member.group;
-        if ((i = find_group(m, group, k)) == m->n) {
-            if (!weir__grow(&m->groups, m->n, &m->cap, sizeof *m->groups))
-                return WEIR_ENOMEM;
-            m->groups[m->n].group = group;
-            m->groups[m->n].kernel = k;
-            m->groups[m->n].ranks = 0;
-            m->groups[m->n++].last = -1;
-        }
-        if (m->groups[i].last != rank) {
-            m->groups[i].last = rank;
-            m->groups[i].ranks++;
-        }
-    }
-    return WEIR_OK;
+    for (int i = 0; i < g->nhas; i++)
+        if (g->has[i].part == own->part && g->has[i].index == index)
+            return g->has[i].rank;
+    return -1;
 }
 
-/* A group of all ranks, or of as many as have operators of it. Who is which of the latter's ranks
- * is not known, so its pairs are not. */
+static bool is_whole(const struct weir__member *member, int nranks)
+{
+    return !member->ranks || member->ranks == nranks;
+}
+
+/* A group of all ranks, or of as many as have operators of it. */
 static bool is_explored(const struct weir__checked *x, const struct weir__member *member, int rank,
                         int nranks)
 {
-    int peer = peer_of(member), group;
+    const struct weir__check_group *g = weir__check_group_of(x->members, member);
+    const struct weir__check_has *own = g ? weir__check_has(g, rank) : NULL;
+    int peer = peer_of(member), at;
 
-    if (!member->ranks || member->ranks == nranks)
-        return peer < nranks && peer != rank;
-    group = find_group(x->members, member->group, false);
-    return peer < 0 && member->ranks < nranks && group < x->members->n &&
-           x->members->groups[group].ranks == member->ranks;
+    if (is_whole(member, nranks) && peer < 0)
+        return true;
+    if (!own || (!is_whole(member, nranks) && own->part < 0))
+        return false;
+    if (peer < 0)
+        return true;
+    at = is_whole(member, nranks) && own->index == rank ? peer : rank_at(g, own, peer);
+    return at >= 0 && at < nranks && at != rank;
 }
 
 bool weir__check_find_rendezvous(const struct weir__checked *x, const struct weir__node *n,
                                  int rank, int nranks, struct weir__check_membership *out)
 {
+    const struct weir__check_group *g;
+    const struct weir__check_has *own;
     struct weir__member member;
+    char which[32] = "";
 
-    if (!find_member(n, &member) || !is_explored(x, &member, rank, nranks))
+    if (!weir__check_find_member(n, &member) || !is_explored(x, &member, rank, nranks))
         return false;
+    g = weir__check_group_of(x->members, &member);
+    own = weir__check_has(g, rank);
+    if (g->several)
+        snprintf(which, sizeof which, " #%d", (int)(g - x->members->groups) * nranks + own->part);
     *out = (struct weir__check_membership){
         .needs = member.ranks ? (int)member.ranks : nranks, .from = -1, .to = -1};
     if (peer_of(&member) < 0) {
-        snprintf(out->name, sizeof out->name, "group %s", member.group);
+        snprintf(out->name, sizeof out->name, "group %s%s", member.group, which);
     } else {
+        int peer = is_whole(&member, nranks) && own->index == rank
+                       ? peer_of(&member)
+                       : rank_at(g, own, peer_of(&member));
+
         out->needs = 2;
-        out->from = member.to >= 0 ? rank : member.from;
-        out->to = member.to >= 0 ? member.to : rank;
-        snprintf(out->name, sizeof out->name, "group %s, %d to %d", member.group, out->from,
-                 out->to);
+        out->from = member.to >= 0 ? rank : peer;
+        out->to = member.to >= 0 ? peer : rank;
+        snprintf(out->name, sizeof out->name, "group %s%s, %d to %d", member.group, which,
+                 out->from, out->to);
     }
     return true;
 }
@@ -173,16 +148,16 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
         const struct weir__node *n = &x->g->nodes[v];
         struct weir__member member;
 
-        if (!x->c.live[v] || !find_member(n, &member) || is_explored(x, &member, rank, nranks))
+        if (!x->c.live[v] || !weir__check_find_member(n, &member) ||
+            is_explored(x, &member, rank, nranks))
             continue;
         if (member.ranks && member.ranks != nranks && peer_of(&member) < 0)
             add_warning(x, n, report,
-                        weir__report_text(
-                            report,
-                            "%s is of group '%s' of %lld ranks, of which the program "
-                            "of %d has %d: whom it waits for is not explored",
-                            n->name, member.group, (long long)member.ranks, nranks,
-                            x->members->groups[find_group(x->members, member.group, false)].ranks),
+                        weir__report_text(report,
+                                          "%s is of group '%s' of %lld ranks, of which the program "
+                                          "of %d has %d: whom it waits for is not explored",
+                                          n->name, member.group, (long long)member.ranks, nranks,
+                                          weir__check_group_of(x->members, &member)->nhas),
                         "check the graphs or files of all ranks of the group together, and give "
                         "groups of different ranks different names");
         else

@@ -53,9 +53,11 @@ weir_status weir__pb_read(const char *path, char **data, size_t *size);
  * nothing.
  * returns  WEIR_EINVAL for a name used twice or by no node. */
 weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient);
-/* A topological order that is the file's own where that is one: what is named before it
- * is defined moves to just before its first user, together with what the file has before
- * it on the stream of its label, unless that contradicts the inputs. Free with weir__free().
+/* A topological order. Inputs and constants come first, in the file's order. What runs keeps the
+ * file's order where that is one: what another operator names before it is defined moves to just
+ * before that user, together with what the file has before it on the stream of its label, unless
+ * that contradicts the inputs. Where views and NetOutput stand means nothing. Free with
+ * weir__free().
  * returns  WEIR_EINVAL naming the nodes of a cycle. */
 weir_status weir__pb_sort(struct weir__pb_file *f, int **order);
 /* By node: the first node with the same stream label, -1 without one. */

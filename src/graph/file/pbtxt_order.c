@@ -164,6 +164,27 @@ static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root
     return WEIR_OK;
 }
 
+/* Inputs, whose order a caller relies on, and constants; what runs; what only names what others
+ * make. */
+enum role { GIVEN, RUNS, NAMES, ROLES };
+
+static enum role role_of(const struct weir__pb_node *n)
+{
+    static const struct {
+        const char *op;
+        enum role role;
+    } known[] = {{"Placeholder", GIVEN}, {"Data", GIVEN},     {"Arg", GIVEN},
+                 {"Const", GIVEN},       {"Constant", GIVEN}, {"ConstPlaceHolder", GIVEN},
+                 {"View", NAMES},        {"Identity", NAMES}, {"NetOutput", NAMES}};
+
+    for (size_t i = 0; i < weir__countof(known); i++)
+        if (!strcmp(n->op, known[i].op))
+            return known[i].role;
+    return RUNS;
+}
+
+/* By role first: a name that stands early in the file must not pull what it names over updates
+ * in place that the file has before it. */
 static weir_status visit_all(const struct weir__pb_file *f, struct walk *w, int *order)
 {
     weir_status st = WEIR_OK;
@@ -172,9 +193,10 @@ static weir_status visit_all(const struct weir__pb_file *f, struct walk *w, int 
     w->depth = 0;
     for (int i = 0; i < f->nnodes; i++)
         w->cursor[i] = -1;
-    for (int i = 0; i < f->nnodes && !st; i++)
-        if (w->cursor[i] < 0)
-            st = visit(f, w, i, order, &count);
+    for (int role = 0; role < ROLES; role++)
+        for (int i = 0; i < f->nnodes && !st; i++)
+            if (w->cursor[i] < 0 && (int)role_of(&f->nodes[i]) == role)
+                st = visit(f, w, i, order, &count);
     return st;
 }
 

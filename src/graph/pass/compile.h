@@ -46,6 +46,9 @@ struct weir__compile {
     /* super.c: by live node, the first node of the launch it is part of */
     int *leader;
     bool *chunked; /* fuse.c: by leader: its nodes run piece by piece */
+    int64_t
+        *rows; /* fuse.c: by leader, if a piece is some rows: how many they have in common; or 0 */
+    bool *absorbs; /* fuse.c: by leader: its last node makes what the others give as it reads it */
     int8_t *slot;  /* fuse.c: by value: where a chunked launch keeps it, and nobody else; or -1 */
 
     /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
@@ -102,11 +105,17 @@ static inline bool weir__operand_is_flat(const struct weir__operand *o, const st
            !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);
 }
 /* fuse.c: which nodes may become one launch, memory permitting: before[v], 0 so far, is how many
- * nodes right before v on its stream it ends a run with. */
+ * nodes right before v on its stream it ends a run with; less than 0 in a run by rows. */
 void weir__fuse_runs(const struct weir__compile *c, int *before);
 /* fuse.c: elementwise chains of what is left, once memory is placed; on the host they run piece by
  * piece, of so many elements: with a few operands it fits the first-level cache. */
 #define WEIR__PIECE 2048
+/* What a launch keeps for itself: so many values at once; of one by rows so many bytes of a row. */
+#define WEIR__FUSE_SLOTS 16
+#define WEIR__ROW_SLOT ((int64_t)1 << 17)
+/* absorb.c: how many nodes right before v on its stream v makes the results of, as one launch. */
+#define WEIR__ABSORBED_MOST 2
+int weir__absorbed_before(const struct weir__compile *c, int v);
 weir_status weir__pass_fuse(struct weir__compile *c);
 /* Whether launches that run piece by piece and have a node with changed[] may still: sizes are
  * others than when they were decided. */

@@ -1,18 +1,24 @@
 /* Elementwise chains in one pass over memory: a launch runs all its operators on one piece
  * of the tensor, then on the next. What only operators of the launch use never reaches
  * memory: it stays in slots of the block's own, one piece each. On devices that compile their
- * kernels a piece is what a thread holds in registers, and a launch is one text.
+ * kernels a piece is what a thread holds in registers, and a launch is one text. On the host a
+ * piece may also be some rows, which operators of several shapes have in common (fuse_rows.c).
  *
  * Nothing may be written that an operator of the launch still needs at another place: bytes
  * in memory that one of them writes are touched by the others only at the same positions.
- * Operators that follow indices stand side by side in a launch: none touches what another writes.
- * Memory is placed before this pass, so values that share bytes show here.
+ * Operators that follow indices, and rotary embeddings, stand side by side in a launch: none
+ * touches what another writes. Memory is placed before this pass, so values that share bytes show
+ * here.
  */
-#include "graph/pass/compile.h"
+#include "graph/pass/fuse.h"
 
 #include <string.h>
 
-enum { MAX_MEMBERS = 16, MAX_OPERANDS = 4, MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS };
+enum {
+    MAX_MEMBERS = WEIR__FUSE_SLOTS,
+    MAX_OPERANDS = WEIR__FUSE_OPERANDS,
+    MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS
+};
 /* What is worth a tile: so many rows of it, and more bytes than are near a core. */
 enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
 
@@ -39,6 +45,7 @@ static void set_slot(struct weir__compile *c, int v, int slot)
 struct launch {
     int nodes[MAX_MEMBERS];
     int n;
+    int64_t rows; /* that they have in common; 0: they have as many elements, one for one */
 };
 
 /* ---- values that only the launch knows ---- */
@@ -56,6 +63,13 @@ static void count_uses(const struct weir__compile *c, int *uses)
         uses[g->outputs[i].operand.value]++;
 }
 
+/* Whether the member finds its own in the operand, piece by piece. */
+static bool is_by_pieces(const struct weir__compile *c, const struct launch *l,
+                         const struct weir__node *n, const struct weir__operand *o)
+{
+    return l->rows ? weir__rows_hold(c, n, o, l->rows) : weir__operand_is_flat(o, n);
+}
+
 /* The last member that uses what member `maker` makes, if all users are among the launch's
  * members and use it in place; -1 otherwise. */
 static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
@@ -63,14 +77,15 @@ static int last_private_use(const struct weir__compile *c, const int *uses, cons
 {
     int value = made_by(c, l->nodes[maker]), found = 0, last = -1;
 
-    if (value == WEIR__NO_VALUE || c->g->values[value].last_writer != l->nodes[maker])
+    if (value == WEIR__NO_VALUE || c->g->values[value].last_writer != l->nodes[maker] ||
+        (l->rows && weir__row_bytes(c, value, l->rows) > WEIR__ROW_SLOT))
         return -1;
     for (int m = maker + 1; m < l->n; m++) {
         const struct weir__node *n = &c->g->nodes[l->nodes[m]];
 
         for (int i = 0; i < n->nin; i++)
             if (n->in[i].value == value) {
-                if (!weir__operand_is_flat(&n->in[i], n))
+                if (!is_by_pieces(c, l, n, &n->in[i]))
                     return -1;
                 found++;
                 last = m;
@@ -105,21 +120,23 @@ static void give_slots(struct weir__compile *c, const int *uses, const struct la
 struct touch {
     int space; /* -1: the arena; else the value that has memory of its own */
     int64_t from, to;
-    size_t elem;
-    bool flat, write;
+    int64_t base, step; /* where pieces begin and how long they are: an element, or a row */
+    bool flat, write;   /* members meet there at the same position if they meet at all */
 };
 
-/* Whether members meet there at the same position if they meet at all. */
-static bool is_in_step(const struct weir__operand *o, const struct weir__node *n)
+static bool is_in_step(const struct weir__compile *c, const struct launch *l,
+                       const struct weir__operand *o, const struct weir__node *n)
 {
+    if (l->rows)
+        return weir__rows_hold(c, n, o, l->rows);
     if (n->op->flags & WEIR__OP_BESIDE)
         return false;
     return weir__operand_is_flat(o, n) ||
            (weir__view_numel(&o->view) == 1 && weir__view_numel(&weir__node_result(n)->view) == 1);
 }
 
-static struct touch touch_of(const struct weir__compile *c, const struct weir__operand *o,
-                             const struct weir__node *n, bool write)
+static struct touch touch_of(const struct weir__compile *c, const struct launch *l,
+                             const struct weir__operand *o, const struct weir__node *n, bool write)
 {
     const char *first, *last;
     int64_t base = c->offset[o->value];
@@ -129,17 +146,21 @@ static struct touch touch_of(const struct weir__compile *c, const struct weir__o
         .space = base >= 0 ? -1 : o->value,
         .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
         .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
-        .elem = weir_dtype_size(o->view.dtype),
-        .flat = is_in_step(o, n),
+        .base = l->rows ? (base >= 0 ? base : 0) : 0,
+        .step = l->rows ? weir__row_bytes(c, o->value, l->rows)
+                        : (int64_t)weir_dtype_size(o->view.dtype),
+        .flat = is_in_step(c, l, o, n),
         .write = write,
     };
 }
 
-static bool agree(const struct touch *a, const struct touch *b)
+static bool agree(const struct launch *l, const struct touch *a, const struct touch *b)
 {
     if ((!a->write && !b->write) || a->space != b->space || a->to <= b->from || b->to <= a->from)
         return true;
-    return a->flat && b->flat && a->from == b->from && a->to == b->to && a->elem == b->elem;
+    if (!a->flat || !b->flat || a->step != b->step || a->base != b->base)
+        return false;
+    return l->rows || (a->from == b->from && a->to == b->to);
 }
 
 /* Whether no member spoils what another one needs. Slots are given. */
@@ -156,11 +177,11 @@ static bool is_sound(const struct weir__compile *c, const struct launch *l)
             const struct weir__operand *o = i < 0 ? &node->out[0] : &node->in[i];
 
             if (o->value != WEIR__NO_VALUE && c->slot[o->value] < 0)
-                touches[n++] = touch_of(c, o, node, i == -node->nout);
+                touches[n++] = touch_of(c, l, o, node, i == -node->nout);
         }
         for (int i = first; i < n; i++)
             for (int j = 0; j < first; j++)
-                if (!agree(&touches[i], &touches[j]))
+                if (!agree(l, &touches[i], &touches[j]))
                     return false;
     }
     return true;
@@ -200,6 +221,13 @@ static bool has_pieces(const struct weir__node *n, bool joins)
     return n->op->flags & WEIR__OP_JOINS && weir__view_is_contiguous(&n->in[0].view);
 }
 
+/* Whether v is part of a launch whose last node makes what the others give: memory is planned
+ * before those are made. */
+static bool is_absorbed(const struct weir__compile *c, int v)
+{
+    return c->absorbs && c->absorbs[c->leader[v]];
+}
+
 /* Operators become one launch as one source or as one function of the host. Where they are one
  * source, super kernels are no launches of their own. A device that runs neither gets each operator
  * by itself. */
@@ -208,10 +236,10 @@ static bool is_candidate(const struct weir__compile *c, int v)
     const struct weir__node *n = &c->g->nodes[v];
     bool joins = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE);
 
-    if (!joins && !weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS))
+    if (is_absorbed(c, v) || (!joins && !weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS)))
         return false;
     if (joins && n->op->flags & WEIR__OP_BESIDE)
-        return n->nin < MAX_OPERANDS;
+        return n->nin < MAX_OPERANDS && (n->nout == 0 || c->g->values[n->out[0].value].node == v);
     if (n->nout == 0) /* in place: the first input gets new elements */
         return joins && n->op->flags & WEIR__OP_JOINS && n->nin < MAX_OPERANDS &&
                weir__view_is_contiguous(&n->in[0].view);
@@ -266,12 +294,85 @@ static int run_length(const struct weir__compile *c, int stream, int p)
     return n;
 }
 
+/* Whether v may run with the members of a launch by rows: nothing is waited for in between. */
+static bool goes_with_rows(const struct weir__compile *c, int first, int v)
+{
+    return c->sync_first[v] == c->sync_first[v + 1] &&
+           !memcmp(&c->limit[v], &c->limit[first], sizeof *c->limit);
+}
+
+static bool may_have_rows(const struct weir__compile *c, int v)
+{
+    const struct weir__node *n = &c->g->nodes[v];
+
+    return !is_absorbed(c, v) &&
+           (!(n->op->flags & WEIR__OP_ELEMENTWISE) || (n->nout && !reads_across(n)));
+}
+
+/* Whether a launch by rows from position p on could have a member that is not elementwise: asked
+ * first, since preparing its nodes takes time. */
+static bool may_be_by_rows(const struct weir__compile *c, int stream, int p, int most)
+{
+    for (int n = 0; n < most; n++) {
+        const struct weir__op *op = c->g->nodes[weir__node_at(c, stream, p + n)].op;
+
+        if (op->parts)
+            return true;
+        if (!(op->flags & WEIR__OP_ELEMENTWISE))
+            return false;
+    }
+    return false;
+}
+
+/* How many of at most `most` nodes from position p of a stream on could be one launch by rows, and
+ * the rows. 0: elementwise ones alone. */
+static int row_run_length(const struct weir__compile *c, int stream, int p, int most, int64_t *rows)
+{
+    int first = weir__node_at(c, stream, p), left = c->streams[stream].nnodes - p;
+    struct weir__row_run run = {0};
+    int n = 0;
+
+    if (weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) ||
+        !weir__device_can(c->g->dev, WEIR__RUNS_HOST_FUNCTIONS))
+        return 0;
+    most = most < left ? most : left;
+    if (!may_be_by_rows(c, stream, p, most))
+        return 0;
+    while (n < most) {
+        int v = weir__node_at(c, stream, p + n);
+
+        if ((n && !goes_with_rows(c, first, v)) || !may_have_rows(c, v) ||
+            !weir__rows_add(c, &run, v))
+            break;
+        n++;
+    }
+    *rows = run.rows;
+    return run.members ? n : 0;
+}
+
+static bool has_parts(const weir_graph *g)
+{
+    for (int v = 0; v < g->nnodes; v++)
+        if (g->nodes[v].op->parts)
+            return true;
+    return false;
+}
+
 void weir__fuse_runs(const struct weir__compile *c, int *before)
 {
+    int64_t rows;
+
+    if (!weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) && !has_parts(c->g))
+        return;
     for (int s = 0; s < c->nstreams; s++)
-        for (int p = 0, n; p < c->streams[s].nnodes; p += n) {
+        for (int p = 0, n, r; p < c->streams[s].nnodes; p += n) {
             n = run_length(c, s, p);
-            before[weir__node_at(c, s, p + n - 1)] = n - 1;
+            r = row_run_length(c, s, p, MAX_MEMBERS, &rows);
+            if (r > n)
+                before[weir__node_at(c, s, p + r - 1)] = 1 - r;
+            else if (weir__device_can(c->g->dev, WEIR__RUNS_SOURCE))
+                before[weir__node_at(c, s, p + n - 1)] = n - 1;
+            n = r > n ? r : n;
         }
 }
 
@@ -280,19 +381,55 @@ static bool can_be_one(const struct weir__compile *c, const struct launch *l)
     return !weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) || weir__nodes_join(c, l->nodes, l->n);
 }
 
-/* The longest launch that begins at position p of a stream. */
-static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
+/* The longest launch of at most `n` nodes from position p of a stream on, which fewer of them are
+ * if memory wants it so. Slots are given. */
+static struct launch longest_of(struct weir__compile *c, const int *uses, int stream, int p, int n,
+                                bool by_rows)
 {
-    struct launch l = {.n = run_length(c, stream, p)};
+    struct launch l = {.n = n};
 
     for (int m = 0; m < l.n; m++)
         l.nodes[m] = weir__node_at(c, stream, p + m);
-    for (;; l.n--) {
+    for (; l.n > 1; l.n--) {
+        if (by_rows && row_run_length(c, stream, p, l.n, &l.rows) < l.n)
+            break;
         give_slots(c, uses, &l);
-        if (l.n == 1 || (is_sound(c, &l) && can_be_one(c, &l)))
+        if (is_sound(c, &l) && can_be_one(c, &l))
             return l;
         set_slot(c, l.nodes[l.n - 1], -1);
     }
+    for (int m = 0; m < l.n; m++)
+        set_slot(c, l.nodes[m], -1);
+    l.n = 1;
+    return l;
+}
+
+/* By rows if that makes it longer. */
+static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
+{
+    int n = run_length(c, stream, p);
+    int64_t rows;
+    int r = row_run_length(c, stream, p, MAX_MEMBERS, &rows);
+    struct launch l = {.n = 1};
+
+    if (r > n)
+        l = longest_of(c, uses, stream, p, r, true);
+    if (l.n <= n) {
+        for (int m = 0; m < l.n && l.n > 1; m++)
+            set_slot(c, l.nodes[m], -1);
+        l = longest_of(c, uses, stream, p, n, false);
+    }
+    return l;
+}
+
+/* Makes v and what it absorbs one launch. */
+static void absorb(struct weir__compile *c, int v)
+{
+    int n = weir__absorbed_before(c, v), first = weir__node_at(c, c->stream[v], c->position[v] - n);
+
+    for (int k = 0; k < n; k++)
+        c->leader[weir__node_at(c, c->stream[v], c->position[v] - k)] = first;
+    c->absorbs[first] |= n > 0;
 }
 
 weir_status weir__pass_fuse(struct weir__compile *c)
@@ -301,23 +438,30 @@ weir_status weir__pass_fuse(struct weir__compile *c)
     int *uses;
 
     c->chunked = weir__calloc((size_t)g->nnodes + 1, sizeof *c->chunked);
+    c->rows = weir__calloc((size_t)g->nnodes + 1, sizeof *c->rows);
+    c->absorbs = weir__calloc((size_t)g->nnodes + 1, sizeof *c->absorbs);
     c->slot = weir__malloc((size_t)g->nvalues + 1);
-    if (!c->chunked || !c->slot || !(uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses)))
+    if (!c->chunked || !c->rows || !c->absorbs || !c->slot ||
+        !(uses = weir__calloc((size_t)g->nvalues + 1, sizeof *uses)))
         return weir__fail_nomem("fusing %d nodes", g->nnodes);
     memset(c->slot, -1, (size_t)g->nvalues + 1);
     count_uses(c, uses);
+    for (int v = 0; v < g->nnodes; v++)
+        if (c->live[v])
+            absorb(c, v);
     for (int s = 0; s < c->nstreams && weir__is_autotuned(&c->options); s++)
         for (int p = 0; p < c->streams[s].nnodes;) {
             struct launch l;
 
-            if (!is_candidate(c, weir__node_at(c, s, p))) {
+            l = longest(c, uses, s, p);
+            if (l.n == 1 && !is_candidate(c, weir__node_at(c, s, p))) {
                 p++;
                 continue;
             }
-            l = longest(c, uses, s, p);
             for (int m = 0; m < l.n; m++)
                 c->leader[l.nodes[m]] = l.nodes[0];
             c->chunked[l.nodes[0]] = l.n > 1;
+            c->rows[l.nodes[0]] = l.n > 1 ? l.rows : 0;
             p += l.n;
         }
     weir__free(uses);
@@ -327,7 +471,7 @@ weir_status weir__pass_fuse(struct weir__compile *c)
 /* The launch that begins at a leader. */
 static struct launch launch_of(const struct weir__compile *c, int leader)
 {
-    struct launch l = {.n = 0};
+    struct launch l = {.n = 0, .rows = c->rows[leader]};
     int s = c->stream[leader];
 
     for (int p = c->position[leader]; p < c->streams[s].nnodes; p++) {
@@ -340,12 +484,17 @@ static struct launch launch_of(const struct weir__compile *c, int leader)
     return l;
 }
 
-static bool launch_holds(struct weir__compile *c, const int *uses, const struct launch *l)
+static bool launch_holds(struct weir__compile *c, const int *uses, struct launch *l)
 {
     int8_t slots[MAX_MEMBERS];
-    bool holds = is_candidate(c, l->nodes[0]);
+    bool holds;
 
-    for (int m = 1; m < l->n && holds; m++)
+    if (l->rows)
+        holds = row_run_length(c, c->stream[l->nodes[0]], c->position[l->nodes[0]], l->n,
+                               &l->rows) == l->n;
+    else
+        holds = is_candidate(c, l->nodes[0]);
+    for (int m = 1; m < l->n && holds && !l->rows; m++)
         holds = may_follow(c, l->nodes[0], l->nodes[m]) ||
                 (m == l->n - 1 && may_end(c, l->nodes[0], l->nodes[m]));
     for (int m = 0; m < l->n; m++)
@@ -369,12 +518,14 @@ weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool 
         struct launch l;
         bool touched = false;
 
-        if (!c->live[v] || c->leader[v] != v || !c->chunked[v])
+        if (!c->live[v] || c->leader[v] != v || !(c->chunked[v] || c->absorbs[v]))
             continue;
         l = launch_of(c, v);
         for (int m = 0; m < l.n; m++)
             touched |= changed[l.nodes[m]];
-        *holds = !touched || launch_holds(c, uses, &l);
+        *holds = !touched || (c->absorbs[v] ? weir__absorbed_before(c, l.nodes[l.n - 1]) == l.n - 1
+                                            : launch_holds(c, uses, &l));
+        c->rows[v] = *holds ? l.rows : c->rows[v];
     }
     weir__free(uses);
     return WEIR_OK;

@@ -5,6 +5,8 @@
  */
 #include "graph/pass/memory.h"
 
+#include <stdlib.h>
+
 /* All pairs of a graph of some thousand nodes are kept, and what is usual in a larger one. */
 #define KEPT 2000000
 #define KEPT_PER_NODE 32
@@ -57,6 +59,7 @@ int64_t weir__scratch_bytes(const struct weir__compile *c, int v)
         .params = n->params,
         .cores = weir__cores_of(c->g->dev, n->op->engine, c->g->dev->props.cores, c->limit[v]),
         .for_gpu = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE),
+        .model = c->g->dev->model,
     };
 
     if (!n->op->scratch || !weir__device_runs_kernels(c->g->dev))
@@ -116,20 +119,23 @@ static struct weir__lifetime *touched(struct weir__lifetimes *items, const int *
 }
 
 /* What nodes of a run read out of step with what they give must outlast the run: else the last of
- * them might write there, and they could not be one launch. */
+ * them might write there, and they could not be one launch. Of a run by rows, whose rows have other
+ * sizes there, and of one that absorbs the others, it is all that they read. */
 static void touch_run(struct weir__lifetimes *items, const int *by_value, int v,
                       void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
 {
     const struct weir__compile *c = items->c;
     struct weir__lifetime *item;
+    bool by_rows = items->before[v] < 0;
 
-    for (int k = 1; k <= items->before[v]; k++) {
+    for (int k = 1; k <= abs(items->before[v]); k++) {
         const struct weir__node *n =
             &c->g->nodes[weir__node_at(c, c->stream[v], c->position[v] - k)];
 
         for (int i = 0; i < n->nin; i++)
             if ((item = touched(items, by_value, &n->in[i])) &&
-                !weir__operand_is_flat(&n->in[i], n))
+                (by_rows || n->op->flags & WEIR__OP_BESIDE || c->g->nodes[v].op->absorbs ||
+                 !weir__operand_is_flat(&n->in[i], n)))
                 fn(items, item, v);
     }
 }
@@ -269,6 +275,17 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
     return st;
 }
 
+/* How many nodes before each could be one launch with it: fewer than none if by rows. */
+static void list_runs(const struct weir__compile *c, int *before)
+{
+    weir__fuse_runs(c, before);
+    for (int v = 0; v < c->g->nnodes; v++) {
+        int absorbed = c->live[v] ? weir__absorbed_before(c, v) : 0;
+
+        before[v] = absorbed ? absorbed : before[v];
+    }
+}
+
 static weir_status plan(struct weir__compile *c, struct weir__lifetimes *items, int *by_value,
                         struct weir__memory_effort effort)
 {
@@ -278,7 +295,7 @@ static weir_status plan(struct weir__compile *c, struct weir__lifetimes *items, 
     mark_values(c);
     list_items(items, by_value);
     if (items->before)
-        weir__fuse_runs(c, items->before);
+        list_runs(c, items->before);
     if ((st = find_uses(items, by_value)) || (st = find_alive(items, &lower_bound)))
         return st;
     c->lower_bound = (size_t)lower_bound;
@@ -290,7 +307,7 @@ weir_status weir__memory_plan(struct weir__compile *c, struct weir__memory_effor
     size_t nnodes = (size_t)c->g->nnodes, nvalues = (size_t)c->g->nvalues;
     struct weir__lifetimes items = {.c = c};
     int *by_value = weir__calloc(nvalues, sizeof *by_value);
-    bool runs = weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) && weir__is_autotuned(&c->options);
+    bool runs = weir__is_autotuned(&c->options);
     weir_status st;
 
     c->offset = weir__calloc(nvalues, sizeof *c->offset);

@@ -1,6 +1,7 @@
 /* The passes, in order, and the plan they end in. */
 #include "base/sized.h"
 #include "graph/plan/dynamic.h"
+#include "graph/predict/place.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,8 @@ void weir__compile_fini(struct weir__compile *c)
     weir__free(c->joins);
     weir__free(c->leader);
     weir__free(c->chunked);
+    weir__free(c->rows);
+    weir__free(c->absorbs);
     weir__free(c->slot);
     weir__free(c->limit);
     weir__free(c->offset);
@@ -303,11 +306,22 @@ static void forget_texts(weir_compile_options *o)
     o->nranks = 0;
 }
 
+/* Where the model says nodes belong: what is left to the passes has labels. */
+static weir_status place(weir_plan *plan, struct weir__stages *stages)
+{
+    weir_status st = weir__place(&plan->graph, &plan->c.options, &plan->c.notes);
+
+    plan->c.g = plan->graph;
+    plan->c.options.streams = WEIR_STREAMS_EXPLICIT;
+    return st ? st : weir__stage_graph(stages, "place", plan->graph);
+}
+
 weir_status weir__plan_build(weir_graph *own, const weir_compile_options *options,
                              struct weir__stages *stages, weir_plan **out)
 {
     weir_plan *plan = new_plan(own);
     weir_status st;
+    bool placed;
 
     *out = NULL;
     if (!plan)
@@ -315,6 +329,8 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     weir__super_fuse_streams(plan->graph);
     plan->c.g = plan->graph;
     plan->c.options = *options;
+    if ((placed = weir__place_wanted(plan->graph, options)) && (st = place(plan, stages)))
+        goto destroy;
     if ((st = run_passes(&plan->c, stages)))
         goto destroy;
     if ((st = weir__plan_find_slots(plan, options->ranks, options->nranks)))
@@ -322,7 +338,7 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     /* Collectives of several streams may be issued by other ranks in another order: on one
      * stream they would wait for each other. */
     plan->merged = plan->c.nstreams > 1 && !plan->nchannels && weir__is_autotuned(options) &&
-                   !crossing_pays(&plan->c);
+                   !placed && !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
     if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
         (st = list_plan(plan, stages)))

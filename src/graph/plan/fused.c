@@ -1,8 +1,13 @@
-/* Several nodes as one launch: super kernels, and elementwise chains, which devices that compile
- * their kernels get as one text. */
+/* Several nodes as one launch: super kernels, and chains that run piece by piece or a few rows at a
+ * time, which devices that compile their kernels get as one text. */
 #include "graph/plan/plan.h"
 
 #include <string.h>
+
+#include "graph/pass/fuse.h"
+
+/* Elementwise blocks begin at multiples of so many elements: WEIR__OP_ELEMENTWISE. */
+enum { CUT = 64 };
 
 static weir_status run_fused(const void *args, const weir_block *block)
 {
@@ -17,10 +22,9 @@ static weir_status run_fused(const void *args, const weir_block *block)
 }
 
 /* What only the launch itself needs is kept in the upper half of the block's memory; kernels have
- * the lower one. */
-enum { SLOT_BYTES = WEIR__PIECE * sizeof(double) };
-
-static weir_status run_part(const struct weir__fused_part *part, const weir_block *piece)
+ * the lower one. A slot has the part's elements or rows from `begin` on. */
+static weir_status run_part(const struct weir__fused *f, const struct weir__fused_part *part,
+                            const weir_block *piece, int64_t begin)
 {
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
     char *slots = (char *)piece->local + WEIR_LOCAL_BYTES / 2;
@@ -30,7 +34,8 @@ static weir_status run_part(const struct weir__fused_part *part, const weir_bloc
     memcpy(args, part->args, part->args_size);
     for (int i = 0; i < part->nprivate; i++)
         part->place(args, part->private[i].operand,
-                    slots + (size_t)part->private[i].slot * SLOT_BYTES, piece);
+                    slots + (size_t)part->private[i].slot * f->slot_bytes +
+                        part->private[i].offset - begin * part->private[i].step);
     return part->fn(args, piece);
 }
 
@@ -44,13 +49,43 @@ static weir_status run_chunked(const void *args, const weir_block *block)
     for (uint64_t i = (uint64_t)f->pieces * block->index / block->count; i < last; i++) {
         piece.index = (unsigned)i;
         for (int p = 0; p < f->n; p++) {
-            weir_status st = run_part(&f->parts[p], &piece);
+            weir_status st = run_part(f, &f->parts[p], &piece, (int64_t)i * f->piece);
 
             if (st)
                 return st;
         }
     }
     return WEIR_OK;
+}
+
+static weir_status run_rows(const void *args, const weir_block *block)
+{
+    const struct weir__fused *f = *(struct weir__fused *const *)args;
+    struct weir__rows_block piece = {.block = *block, .rows = f->rows};
+    int64_t last = (int64_t)f->pieces * (block->index + 1) / block->count;
+
+    piece.block.count = 0;
+    for (int64_t i = (int64_t)f->pieces * block->index / block->count; i < last; i++) {
+        piece.begin = i * f->piece;
+        piece.end = weir__min(f->rows, piece.begin + f->piece);
+        for (int p = 0; p < f->n; p++) {
+            weir_status st = run_part(f, &f->parts[p], &piece.block, piece.begin);
+
+            if (st)
+                return st;
+        }
+    }
+    return WEIR_OK;
+}
+
+static weir_status run_absorbing(const void *args, const weir_block *block)
+{
+    const struct weir__fused *f = *(struct weir__fused *const *)args;
+    const void *makers[WEIR__ABSORBED_MOST];
+
+    for (int i = 0; i < f->n - 1; i++)
+        makers[i] = f->parts[i].args;
+    return f->absorbing(f->parts[f->n - 1].args, makers, f->n - 1, block);
 }
 
 void weir__fused_free(struct weir__fused *f)
@@ -79,20 +114,50 @@ static weir_status set_part(struct weir__fused_part *part, const struct weir__ke
 }
 
 /* Which operands of node v only its launch knows. */
-static void set_private(const struct weir__compile *c, int v, struct weir__fused_part *part)
+static void set_private(const struct weir__compile *c, int v, int64_t rows,
+                        struct weir__fused_part *part)
 {
     const struct weir__node *n = &c->g->nodes[v];
 
     part->place = n->op->place;
     part->nprivate = 0;
     for (int i = -1; i < n->nin; i++) {
-        int value = i < 0 ? n->out[0].value : n->in[i].value;
+        const struct weir__operand *o = i < 0 ? &n->out[0] : &n->in[i];
 
-        if (value != WEIR__NO_VALUE && c->slot[value] >= 0) {
-            part->private[part->nprivate].operand = (int8_t)i;
-            part->private[part->nprivate++].slot = c->slot[value];
-        }
+        if (o->value == WEIR__NO_VALUE || c->slot[o->value] < 0)
+            continue;
+        part->private[part->nprivate].operand = (int8_t)i;
+        part->private[part->nprivate].slot = c->slot[o->value];
+        part->private[part->nprivate].step =
+            rows ? weir__row_bytes(c, o->value, rows) : (int64_t)weir_dtype_size(o->view.dtype);
+        part->private[part->nprivate++].offset = (int64_t)(uintptr_t)o->view.data;
     }
+}
+
+/* How the launch is cut into pieces: of so many elements, or of so many rows that the longest has
+ * about as many, and what is kept of them fits. */
+static void cut(const struct weir__compile *c, int leader, int n, struct weir__fused *f)
+{
+    int64_t numel = weir__view_numel(&c->g->nodes[leader].out[0].view), row = 1, slot = 1;
+
+    f->rows = c->rows[leader];
+    f->slot_bytes = WEIR__PIECE * sizeof(double);
+    f->pieces = (uint32_t)weir__div_up(numel, WEIR__PIECE);
+    f->piece = weir__div_up(weir__div_up(numel, weir__max(f->pieces, 1)), CUT) * CUT;
+    if (!f->rows)
+        return;
+    for (int i = 0; i < n; i++) {
+        int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
+        const struct weir__operand *out = &c->g->nodes[v].out[0];
+
+        row = weir__max(row, weir__view_numel(&out->view) / f->rows);
+        if (c->slot[out->value] >= 0)
+            slot = weir__max(slot, weir__row_bytes(c, out->value, f->rows));
+    }
+    f->piece = weir__max(1, weir__min(WEIR__PIECE / row, WEIR__ROW_SLOT / slot));
+    f->piece = weir__min(f->piece, f->rows);
+    f->slot_bytes = (size_t)weir__div_up(f->piece * slot, WEIR__LINE) * WEIR__LINE;
+    f->pieces = (uint32_t)weir__div_up(f->rows, f->piece);
 }
 
 /* What a node adds to its launch: of `ns` each block and phase will get its share. */
@@ -110,6 +175,19 @@ static void add_node(struct weir__kernel *all, const struct weir__kernel *k, uin
     all->scope = k->scope;
 }
 
+/* The last part's kernel does it all. */
+static void absorb(const struct weir__node *last, struct weir__fused *f, struct weir__kernel *all)
+{
+    const struct weir__fused_part *part = &f->parts[f->n - 1];
+
+    f->absorbing = last->op->run_absorbing;
+    all->fn = run_absorbing;
+    all->name = last->name;
+    all->engine = last->op->engine;
+    all->blocks = part->blocks;
+    all->phases = part->phases;
+}
+
 /* The parts, called by a function of the host. */
 static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *inst, int leader,
                                  int n, struct weir__prepared *p, struct weir__kernel *all,
@@ -122,8 +200,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
         return weir__fail_nomem("opening super kernel '%s'", all->name);
     (*slot)->n = n;
     if (c->chunked[leader])
-        (*slot)->pieces = (uint32_t)weir__div_up(
-            weir__view_numel(&plan->graph->nodes[leader].out[0].view), WEIR__PIECE);
+        cut(c, leader, n, *slot);
     for (int i = 0; i < n; i++) {
         int v = weir__node_at(c, c->stream[leader], c->position[leader] + i);
         struct weir__kernel k;
@@ -132,10 +209,14 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
         if (st || (st = set_part(&(*slot)->parts[i], &k)))
             return st;
         if (c->chunked[leader])
-            set_private(c, v, &(*slot)->parts[i]);
+            set_private(c, v, (*slot)->rows, &(*slot)->parts[i]);
         add_node(all, &k, ns);
     }
-    all->fn = c->chunked[leader] ? run_chunked : run_fused;
+    all->fn = !c->chunked[leader] ? run_fused : (*slot)->rows ? run_rows : run_chunked;
+    if (c->absorbs[leader])
+        absorb(
+            &plan->graph->nodes[weir__node_at(c, c->stream[leader], c->position[leader] + n - 1)],
+            *slot, all);
     all->args = slot;
     all->args_size = sizeof *slot;
     return WEIR_OK;
@@ -175,12 +256,12 @@ weir_status weir__plan_prepare_fused(const weir_plan *plan, struct weir__instanc
                                      int n, struct weir__prepared *p, struct weir__kernel *kernel)
 {
     const struct weir__node *first = &plan->graph->nodes[leader];
-    bool chunked = plan->c.chunked[leader];
+    bool chunked = plan->c.chunked[leader], named = chunked || plan->c.absorbs[leader];
     uint64_t ns = 0;
     weir_status st;
 
     *kernel = (struct weir__kernel){
-        .name = chunked ? first->name : plan->graph->super_kernels[first->marks.super_kernel].name,
+        .name = named ? first->name : plan->graph->super_kernels[first->marks.super_kernel].name,
         .engine = first->op->engine,
         .own_cores = true,
     };

@@ -58,7 +58,7 @@ static void list_node(struct weir__text *text, const struct weir__compile *c, in
                                  : " in its block's memory");
     else if (nwrites && c->offset[w->value] >= 0)
         weir__text_add(text, " @%lld", (long long)c->offset[w->value]);
-    if (c->leader[v] != v && c->chunked[c->leader[v]])
+    if (c->leader[v] != v && (c->chunked[c->leader[v]] || c->absorbs[c->leader[v]]))
         weir__text_add(text, " with %s", c->g->nodes[c->leader[v]].name);
     if (n->marks.super_kernel >= 0)
         weir__text_add(text, " in %s%s", c->g->super_kernels[n->marks.super_kernel].name,

@@ -20,16 +20,24 @@
 struct weir__fused {
     int n;
     uint32_t pieces; /* of chunked ones: all of them on a piece, then on the next */
+    int64_t rows;    /* of those by rows: how many; else 0 */
+    int64_t piece;   /* rows or elements of a piece */
+    size_t slot_bytes;
+    /* of absorbing ones: the last part's kernel, which does the others' work */
+    weir_status (*absorbing)(const void *args, const void *const *makers, int n,
+                             const weir_block *block);
     struct weir__fused_part {
         weir_kernel_fn fn;
         uint32_t blocks, phases;
         unsigned char *args;
         uint32_t args_size, args_room;
         /* Operands that live in the block's own memory, in chunked ones. */
-        void (*place)(void *args, int operand, char *data, const weir_block *block);
+        void (*place)(void *args, int operand, char *data);
         int nprivate;
         struct {
             int8_t operand, slot;
+            int64_t step;   /* bytes of an element or a row of the value */
+            int64_t offset; /* of the operand's first byte in it */
         } private[4];
     } parts[];
 };

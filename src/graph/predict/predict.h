@@ -20,6 +20,7 @@ struct weir__predict_options {
     const weir_compile_options *compile; /* NULL: as the graph says */
     bool makespan_only;                  /* no critical path, no spans: for searches */
     bool memory;                         /* place memory, for the peak */
+    bool fused;                          /* elementwise chains are one launch, as in max-autotune */
     bool parts;                          /* keep when blocks ran */
 };
 

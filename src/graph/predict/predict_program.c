@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/build/stand_in.h"
+#include "graph/pass/memory.h"
 #include "tensor/kernel_params.h"
 
 /* ---- what a node costs ---- */
@@ -292,7 +293,7 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
     else if (n->op->flags & WEIR__OP_COLLECTIVE)
         st = meet_in_group(pg, v, &load, place, rendezvous, op);
     if (pg->c.leader[v] != v && !pg->nodes[v].measured)
-        op->launch_ps = 0; /* a super kernel is launched once */
+        op->launch_ps = 0; /* a super kernel, or a chain, is launched once */
     return st;
 }
 
@@ -329,7 +330,7 @@ static void number_waits(struct weir__predict_graph *pg)
         };
 }
 
-static weir_status passes(struct weir__compile *c, bool memory)
+static weir_status passes(struct weir__compile *c, const struct weir__predict_options *options)
 {
     weir_status st;
 
@@ -337,7 +338,12 @@ static weir_status passes(struct weir__compile *c, bool memory)
         (st = weir__pass_streams(c)) || (st = weir__pass_sync(c)) || (st = weir__pass_super(c)) ||
         (st = weir__pass_cores(c)))
         return st;
-    return memory ? weir__pass_memory(c) : WEIR_OK;
+    if (options->memory)
+        st = weir__pass_memory(c);
+    else if (options
+                 ->fused) /* which bytes chains share says whether they may be: roughly will do */
+        st = weir__memory_plan(c, (struct weir__memory_effort){0});
+    return !st && options->fused ? weir__pass_fuse(c) : st;
 }
 
 static size_t value_bytes(const weir_graph *g, int value)
@@ -399,7 +405,7 @@ weir_status weir__predict_graph_init(struct weir__predict_graph *pg, const weir_
     *pg = (struct weir__predict_graph){.g = g, .c = {.g = g}};
     if (options->compile)
         pg->c.options = *options->compile;
-    if ((st = passes(&pg->c, options->memory)))
+    if ((st = passes(&pg->c, options)))
         return st;
     pg->nodes = weir__calloc(n, sizeof *pg->nodes);
     pg->order = weir__calloc(n, sizeof *pg->order);

@@ -35,17 +35,19 @@ static size_t count_measured(const struct weir__tuner *t)
 
 static weir_status tune(struct weir__tuner *t, struct weir__tuned *out)
 {
+    bool checked = t->risky || !t->options->placement;
     weir_status st;
 
     t->before = t->best_ps = weir__tune_try(t, t->input);
     if ((st = t->status))
         return st;
-    if ((st = weir__tune_check(t, 0, &t->best_errors, &out->check_method)) ||
+    if ((checked && (st = weir__tune_check(t, 0, &t->best_errors, &out->check_method))) ||
         (st = weir__tune_find_bound(t)))
         return st;
     weir__tune_search(t);
-    if ((st = t->status) || (st = weir__tune_explain(t, out)) ||
-        (st = weir__tune_check(t, 0, &out->check_errors, &out->check_method)))
+    if ((st = t->status) ||
+        (st = t->options->placement ? weir__tune_apply(t, t->best) : weir__tune_explain(t, out)) ||
+        (checked && (st = weir__tune_check(t, 0, &out->check_errors, &out->check_method))))
         return st;
     out->before = t->before;
     out->after = t->best_ps;

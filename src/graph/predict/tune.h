@@ -33,7 +33,14 @@ struct weir__tune_progress {
 struct weir__tune_options {
     bool relabel;
     double budget_s; /* 0: as long as it takes */
+    size_t trials;   /* 0: as many as it takes */
     uint64_t seed;
+    bool fused;         /* plans are of mode max-autotune */
+    const char *cores;  /* limits of the whole graph, as of a plan's options; or NULL */
+    bool placement;     /* nothing but the graphs, `before` and `after`: no bound, no changes */
+    bool keep_order;    /* no node passes another, */
+    bool keep_limits;   /* and none gets a core limit */
+    const char *prefix; /* of new streams' names; NULL: "tuned" */
     /* Asked after every trial; false ends the search with the best so far. May be NULL. */
     bool (*poll)(void *user, const struct weir__tune_progress *p);
     void *user;

@@ -117,5 +117,7 @@ weir_status weir__tune_find_bound(struct weir__tuner *t)
     if (!st)
         measure_units(t, &p, &limits);
     weir__prediction_fini(&p);
+    if (t->options->fused)
+        t->bound.ps = 0; /* chains have fewer launches than were counted */
     return st;
 }

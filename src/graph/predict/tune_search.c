@@ -208,7 +208,7 @@ static void step(struct weir__tuner *t, int *s)
         move_unit(t, s, u);
     else if (which < 50)
         move_class(t, s, u);
-    else if (which < 80)
+    else if (which < 80 && !t->options->keep_order)
         shift_unit(t, s, u);
     else if (which < 90 && t->priority_open[stream])
         s[weir__at_priority(t, stream)] = (int)weir__tune_draw(t, 5) - 2;
@@ -216,11 +216,19 @@ static void step(struct weir__tuner *t, int *s)
         limit_units(t, s, u);
 }
 
+static int64_t count_steps(const struct weir__tuner *t)
+{
+    int64_t n = weir__min(STEPS_MOST, weir__max(STEPS_LEAST, STEPS_PER_UNIT * (int64_t)t->nunits));
+    double left = SEARCH_SHARE * (double)t->options->trials - (double)t->tried;
+
+    return t->options->trials ? weir__max(8, weir__min(n, (int64_t)left)) : n;
+}
+
 /* Steps that make it worse are taken as well, ever more seldom; every now and then it goes
  * back to the best. */
 static void wander(struct weir__tuner *t)
 {
-    int64_t n = weir__min(STEPS_MOST, weir__max(STEPS_LEAST, STEPS_PER_UNIT * (int64_t)t->nunits));
+    int64_t n = count_steps(t);
     int *next = weir__malloc(t->nsettings * sizeof *next);
     uint64_t now_ps = t->best_ps, ps;
 

@@ -176,7 +176,8 @@ void weir__tune_seeds(struct weir__tuner *t)
         try_apart(t, kinds[i]);
     for (int added = 0; added <= WEIR__TUNE_NEW_STREAMS && weir__tune_goes_on(t, 0.5); added++) {
         try_list(t, added, false);
-        try_list(t, added, true);
+        if (!t->options->keep_order)
+            try_list(t, added, true);
     }
     for (int u = 0; u < t->nunits && nmoving < (int)weir__countof(moving); u++)
         if (t->units[u].moves)

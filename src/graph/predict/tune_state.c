@@ -73,7 +73,7 @@ static weir_status name_streams(struct weir__tuner *t)
     for (int k = 1; !st && t->nstreams < t->nfiled + WEIR__TUNE_NEW_STREAMS; k++) {
         char name[32];
 
-        snprintf(name, sizeof name, "tuned:%d", k);
+        snprintf(name, sizeof name, "%s:%d", t->options->prefix ? t->options->prefix : "tuned", k);
         if (find_stream(t, name) < 0)
             st = add_stream(t, name, &cap);
     }
@@ -160,7 +160,7 @@ static void describe(const struct weir__tuner *t, struct weir__tune_unit *u)
     if (u->limits && (u->engine == WEIR_ENGINE_CUBE || u->engine == WEIR_ENGINE_VECTOR ||
                       u->engine == WEIR_ENGINE_MIX))
         u->most = (int)weir__cores_of(dev, u->engine, dev->props.cores, (weir_cores){0, 0});
-    u->limits = u->most > 1;
+    u->limits = u->most > 1 && !t->options->keep_limits;
 }
 
 static int by_pattern(const void *a, const void *b)

@@ -136,6 +136,11 @@ weir_status weir__tune_apply(struct weir__tuner *t, const int *setting)
 
 uint64_t weir__tune_try(struct weir__tuner *t, const int *setting)
 {
+    struct weir__predict_options how = {
+        .compile = &(weir_compile_options){.cores = t->options->cores},
+        .makespan_only = true,
+        .fused = t->options->fused,
+    };
     struct weir__prediction p;
     uint64_t ps = WEIR__TUNE_NEVER;
 
@@ -145,8 +150,7 @@ uint64_t weir__tune_try(struct weir__tuner *t, const int *setting)
         t->began = seconds();
     t->tried++;
     if ((t->status = weir__tune_apply(t, setting)) ||
-        (t->status = weir__predict(t->by_rank, t->nranks,
-                                   &(struct weir__predict_options){.makespan_only = true}, &p)))
+        (t->status = weir__predict(t->by_rank, t->nranks, &how, &p)))
         return ps;
     if (!p.run.deadlock)
         ps = p.makespan + p.streams; /* a stream that gains less than it costs is none */
@@ -168,7 +172,8 @@ bool weir__tune_goes_on(struct weir__tuner *t, double share)
         t->ended = WEIR__TUNE_STOPPED;
         return false;
     }
-    if (t->options->budget_s > 0 && p.elapsed_s >= share * t->options->budget_s) {
+    if ((t->options->budget_s > 0 && p.elapsed_s >= share * t->options->budget_s) ||
+        (t->options->trials && (double)t->tried >= share * (double)t->options->trials)) {
         t->ended = WEIR__TUNE_BUDGET;
         return false;
     }

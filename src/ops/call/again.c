@@ -139,7 +139,7 @@ void weir__again_keep(const struct weir__call *call, const struct weir__kernel *
         .meet = (void *)kept->args,
         .fn = k->fn,
         .local = all->local,
-        .wanted = &rank->dev->lock.state,
+        .wanted = &rank->dev->lock.wanted,
         .wanted_as = WEIR__MUTEX_WANTED,
     };
 }

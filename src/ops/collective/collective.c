@@ -5,16 +5,7 @@
 
 #include "ops/tile.h"
 
-struct weir__collective_params weir__collective_make_params(const weir_rank *rank)
-{
-    struct weir__collective_params p = {
-        .rank = rank->id, .ranks = rank->group->nranks, .root = -1, .to = -1, .from = -1};
-
-    _Static_assert(sizeof p.group == sizeof rank->group->name, "names of groups fit");
-    memcpy(p.group, rank->group->name, sizeof p.group);
-    memcpy(p.mode, rank->group->mode == WEIR_COMM_SDMA ? "sdma\0\0" : "vector", 7);
-    return p;
-}
+enum { SHARED_MOST = 16 << 20, ROUNDS_BLOCK = 2 << 20 }; /* bytes read and written */
 
 void weir__collective_member(const void *params, struct weir__member *member)
 {
@@ -37,7 +28,7 @@ weir_status weir__collective_check(const struct weir__call *call)
     if (p->ranks < 1 || p->ranks > WEIR_MAX_RANKS)
         return weir__fail(WEIR_ERANGE, "%s: %lld ranks are out of range: 1..%d", op,
                           (long long)p->ranks, WEIR_MAX_RANKS);
-    if (*p->mode && strcmp(p->mode, "vector") && strcmp(p->mode, "sdma"))
+    if (!weir__word_is(p->mode, "vector\0") && !weir__word_is(p->mode, "sdma\0\0\0") && *p->mode)
         return weir__fail(WEIR_EINVAL, "%s: there is no mode '%s': vector or sdma", op, p->mode);
     for (int i = 0; i < call->nin; i++)
         if (!weir__view_is_contiguous(call->in[i]))
@@ -46,12 +37,27 @@ weir_status weir__collective_check(const struct weir__call *call)
     return WEIR_OK;
 }
 
+/* Where ranks of a host have more blocks at once than it has cores, a block waits for one that has
+ * none, which many bytes make up for. In rounds workers fall asleep in between: waking one takes as
+ * long as moving a megabyte. */
+static unsigned cores_of(const struct weir__call *call, const struct weir__meet *meet,
+                         int64_t bytes)
+{
+    unsigned share = call->rank && !call->for_gpu ? call->rank->group->share : 0;
+
+    if (!share || bytes >= SHARED_MOST)
+        return call->cores;
+    if (meet->in_rounds)
+        share = (unsigned)weir__min((int64_t)share, weir__max(bytes / ROUNDS_BLOCK, INT64_C(1)));
+    return weir__min(share, call->cores);
+}
+
 void weir__collective_work(const struct weir__call *call, struct weir__work *work,
                            weir_kernel_fn fn, size_t args_size, int64_t bytes, int64_t units)
 {
     const struct weir__collective_params *p = call->params;
     struct weir__meet *meet = (void *)work->args;
-    bool sdma = !strcmp(p->mode, "sdma");
+    bool sdma = *p->mode == 's'; /* weir__collective_check has seen the rest */
 
     meet->args_size = (uint32_t)args_size;
     if (!meet->shown && work->code)
@@ -60,8 +66,9 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
     work->args_size = args_size;
     work->meets = true;
     work->engine = sdma ? WEIR_ENGINE_SDMA : WEIR_ENGINE_VECTOR;
-    work->blocks =
-        sdma ? 1 : weir__tile_blocks(bytes / WEIR__TILE_BYTES_PER_NS, units, call->cores);
+    work->blocks = sdma ? 1
+                        : weir__tile_blocks(bytes / WEIR__TILE_BYTES_PER_NS, units,
+                                            cores_of(call, meet, bytes));
 }
 
 void weir__collective_offer(const struct weir__call *call, struct weir__offer *offer)
@@ -76,9 +83,8 @@ void weir__collective_offer(const struct weir__call *call, struct weir__offer *o
     memcpy(offer->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
 }
 
-weir_status weir__collective_run(const struct weir__op *op, const void *params,
-                                 weir_tensor *const *in, int nin, weir_tensor *into,
-                                 weir_tensor **out)
+static weir_status run_packed(const struct weir__op *op, const void *params, weir_tensor *const *in,
+                              int nin, weir_tensor *into, weir_tensor **out)
 {
     weir_tensor *packed[5] = {NULL};
     weir_status st = WEIR_OK;
@@ -93,4 +99,18 @@ weir_status weir__collective_run(const struct weir__op *op, const void *params,
     for (int i = 0; i < nin; i++)
         weir_tensor_release(packed[i]);
     return st;
+}
+
+weir_status weir__collective_run(const struct weir__op *op, const void *params,
+                                 weir_tensor *const *in, int nin, weir_tensor *into,
+                                 weir_tensor **out)
+{
+    bool packs = false;
+
+    for (int i = 0; i < nin; i++)
+        packs |= !in[i] || !weir__view_is_contiguous(&in[i]->view);
+    if (weir__unlikely(packs))
+        return run_packed(op, params, in, nin, into, out);
+    return into ? weir__op_run_into(op, params, in, nin, &into)
+                : weir__op_run(op, params, in, nin, out);
 }

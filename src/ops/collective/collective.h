@@ -2,6 +2,8 @@
 #ifndef WEIR_OPS_COLLECTIVE_COLLECTIVE_H
 #define WEIR_OPS_COLLECTIVE_COLLECTIVE_H
 
+#include <string.h>
+
 #include "ops/host/move/collective.h"
 #include "ops/op.h"
 
@@ -43,7 +45,23 @@ extern const char weir__reduce_names[WEIR__REDUCES][8]; /* by weir_reduce */
         WEIR__COLLECTIVE_FIELD(ranks, INT, 1), WEIR__COLLECTIVE_FIELD(mode, STRING, 8)
 
 /* Parameters of a call by that rank. */
-struct weir__collective_params weir__collective_make_params(const weir_rank *rank);
+static inline struct weir__collective_params weir__collective_make_params(const weir_rank *rank)
+{
+    struct weir__collective_params p = {
+        .rank = rank->id, .ranks = rank->group->nranks, .root = -1, .to = -1, .from = -1};
+
+    _Static_assert(sizeof p.group == sizeof rank->group->name, "names of groups fit");
+    memcpy(p.group, rank->group->name, sizeof p.group);
+    memcpy(p.mode, rank->group->mode == WEIR_COMM_SDMA ? "sdma\0\0" : "vector", 7);
+    return p;
+}
+
+/* Whether a parameter of 8 bytes is that word. Both are padded with zeros, but for parameters that
+ * come from elsewhere. */
+static inline bool weir__word_is(const char param[8], const char word[8])
+{
+    return !memcmp(param, word, 8) || !strcmp(param, word);
+}
 
 /* For the rows: the rendezvous of the whole group. */
 void weir__collective_member(const void *params, struct weir__member *member);

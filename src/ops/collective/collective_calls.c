@@ -14,7 +14,7 @@ static weir_status run(const struct weir__op *op, weir_rank *rank,
 {
     weir_status st;
 
-    if (weir__again_run(op, p, rank, x, into, out, &st))
+    if (weir__unlikely(rank->group->agains) && weir__again_run(op, p, rank, x, into, out, &st))
         return st;
     return weir__collective_run(op, p, &x, 1, into, out);
 }

@@ -16,7 +16,7 @@ const char weir__reduce_names[WEIR__REDUCES][8] = {"sum", "max", "min", "mean", 
 static int find_reduce(const char *name)
 {
     for (size_t i = 0; i < WEIR__REDUCES; i++)
-        if (!strcmp(name, weir__reduce_names[i]))
+        if (weir__word_is(name, weir__reduce_names[i]))
             return (int)i;
     return -1;
 }
@@ -161,7 +161,7 @@ static weir_status infer_nothing(struct weir__call *call)
 
 static int64_t bytes_of(const struct weir__view *v)
 {
-    return weir__view_numel(v) * (int64_t)weir_dtype_size(v->dtype);
+    return weir__view_numel(v) * (int64_t)weir__dtype_size(v->dtype);
 }
 
 /* What a rank's part reads and writes: of all inputs one slice, and that to all outputs. */

@@ -1,5 +1,5 @@
 /* Attention on a GPU: by a plain kernel for every type and layout; on tensor cores, in tiles for
- * many query rows and split over the keys for few. */
+ * many query rows and split over the keys for few, of f32 by a kernel of its own. */
 #include "ops/gpu/attention_cut.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
@@ -29,6 +29,12 @@ static int64_t shared_rows(const struct weir__attention *a)
 static int64_t steps_of(int64_t columns)
 {
     return 2 * weir__div_up(columns, 32);
+}
+
+/* Shared memory that a block may have. */
+static int64_t most_shared(uint32_t arch)
+{
+    return (arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
 }
 
 /* ---- every type and layout ---- */
@@ -204,23 +210,18 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a)
                      : 0;
 }
 
-/* Shared memory that a block may have. */
-static int64_t most_shared(uint32_t arch)
-{
-    return (arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
-}
-
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
-    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv), stages = 3;
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
     int64_t tile = 16 * (32 * (steps + value_steps) + 32), warps = few_cut(a).warps;
+    int64_t stages = warps == 4 ? 2 : 3; /* fewer leave room for another block */
     /* Parts are put together by the last block of each unit, or by a second phase. */
     bool counts = l->counters >= (uint64_t)few_units(a);
 
     while (warps * stages * tile + 16 > most_shared(l->arch)) {
         warps = stages == 2 ? warps / 2 : warps;
-        stages = stages == 2 ? 3 : 2;
+        stages = 2;
     }
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
@@ -240,17 +241,64 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
 static const struct weir__code few = {
     .text = "attention_few", .contract = true, .counts = true, .shape = few_shape};
 
+/* ---- f32 ---- */
+
+/* Whether rows of heads that share a key head are rows of one problem: where a head has few. */
+static bool joins_heads(const struct weir__attention *a)
+{
+    return a->lq < 64 && a->heads > a->key_heads;
+}
+
+static void wide_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    const struct weir__attention *a = args;
+    int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
+    int64_t pitches = 64 * (steps + value_steps) + 32;
+    int64_t rows = joins_heads(a) ? shared_rows(a) : a->lq;
+    int64_t groups = batches(a) * (joins_heads(a) ? a->key_heads : a->heads);
+    int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = 4 / row_warps, shared;
+
+    (void)phase;
+    for (;;) {
+        int64_t tile = (row_warps > 1 ? 32 : 16) * key_warps;
+
+        shared = 16 * row_warps * (64 * steps + 16) + 2 * tile * pitches;
+        if (shared <= most_shared(l->arch) || row_warps * key_warps == 1)
+            break;
+        if (key_warps > 1)
+            key_warps /= 2;
+        else
+            row_warps /= 2;
+    }
+    name_variant(a, l);
+    l->variant[3] = (uint8_t)steps;
+    l->variant[4] = (uint8_t)value_steps;
+    l->variant[5] = (uint8_t)row_warps;
+    l->variant[6] = (uint8_t)key_warps;
+    l->variant[7] = joins_heads(a);
+    l->threads = (uint32_t)(32 * row_warps * key_warps);
+    l->shared = (uint32_t)shared;
+    weir__gpu_spread(groups * weir__div_up(rows, 16 * row_warps), cores, 16, l);
+}
+
+static const struct weir__code wide = {
+    .text = "attention_wide", .contract = true, .shape = wide_shape};
+
 /* ---- which one ---- */
 
-/* Whether rows of the operand begin at multiples of 16 bytes and have no gaps. */
+/* Whether rows of the operand begin at multiples of 16 bytes, have whole ones of them and no gaps.
+ */
 static bool is_packed(const struct weir__attention_operand *o, const struct weir__attention *a,
                       int64_t heads, int64_t rows, int64_t columns)
 {
-    if ((uintptr_t)o->data & 15 || columns % 8 || (o->col != 1 && columns > 1) ||
-        (o->row % 8 && rows > 1) || (o->head % 8 && heads > 1))
+    const int64_t n = 16 / (int64_t)weir_dtype_size(a->dtype);
+
+    if ((uintptr_t)o->data & 15 || columns % n || (o->col != 1 && columns > 1) ||
+        (o->row % n && rows > 1) || (o->head % n && heads > 1))
         return false;
     for (int d = 0; d < a->ndims; d++)
-        if (o->batch[d] % 8 && a->shape[d] > 1)
+        if (o->batch[d] % n && a->shape[d] > 1)
             return false;
     return true;
 }
@@ -265,15 +313,15 @@ static bool is_counted(const struct weir__attention *a)
 
 const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch)
 {
-    bool half = a->dtype == WEIR_F16 || a->dtype == WEIR_BF16;
-
     /* A scale below 0 would turn maxima around. */
-    if (!half || !a->d || !a->dv || !a->lk || !(a->scale > 0) || a->d > LONGEST ||
+    if (a->dtype == WEIR_F64 || !a->d || !a->dv || !a->lk || !(a->scale > 0) || a->d > LONGEST ||
         a->dv > LONGEST || !is_counted(a) || (uintptr_t)a->out & 15 ||
         !is_packed(&a->q, a, a->heads, a->lq, a->d) ||
         !is_packed(&a->k, a, a->key_heads, a->lk, a->d) ||
         !is_packed(&a->v, a, a->key_heads, a->lk, a->dv))
         return &plain;
+    if (a->dtype == WEIR_F32)
+        return &wide;
     if (!has_few_rows(a))
         return &tiles;
     if (scratch && parts_of(a) > 1) {

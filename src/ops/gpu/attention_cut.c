@@ -6,11 +6,13 @@
 #define TILE 16   /* keys of a warp at a time */
 #define MOST_PARTS 64
 #define LONG_KEY 512 /* bytes of a key and a value of which two blocks find no room on a core */
-/* In bytes that a core reads meanwhile, at some 31 in a nanosecond: a block's begin and end;
- * leaving a part in memory and saying so; one part that is read again. */
-#define BLOCK_BYTES 48000
-#define JOIN_BYTES 32000
-#define PART_BYTES 2000
+/* In bytes that a core reads meanwhile, at some 31 in a nanosecond, as measured on an H200
+ * (bench/python/attention_cuts.py): a block's begin and end, and each of its warps'; leaving a part
+ * in memory and saying so; one part that is read again. */
+#define BLOCK_BYTES 32000
+#define WARP_BYTES 4000
+#define JOIN_BYTES 58000
+#define PART_BYTES 1700
 
 /* What the cut takes, in bytes that one core reads meanwhile. */
 static int64_t cost(int64_t units, int64_t keys, int64_t key_bytes, struct weir__attention_cut c)
@@ -18,13 +20,13 @@ static int64_t cost(int64_t units, int64_t keys, int64_t key_bytes, struct weir_
     bool shared = c.warps == 4 && key_bytes <= LONG_KEY;
     int64_t blocks = units * c.parts, slots = shared ? 2 * CORES : CORES;
     int64_t own = weir__div_up(weir__div_up(keys, c.parts), TILE) * TILE * key_bytes;
-    int64_t rounds = weir__div_up(blocks, slots);
+    int64_t rounds = weir__div_up(blocks, slots), fixed = BLOCK_BYTES + c.warps * WARP_BYTES;
 
     if (shared && blocks > CORES)
-        own *= 2; /* the other block reads as well */
+        own = 2 * own + fixed; /* the other block's as well */
     else if (c.warps == 4)
-        own = own * 5 / 3; /* four warps alone do not keep a core's share of the memory busy */
-    return rounds * (own + BLOCK_BYTES) + (c.parts > 1 ? JOIN_BYTES + c.parts * PART_BYTES : 0);
+        own = own * 9 / 8; /* four warps alone do not keep a core's share of the memory busy */
+    return rounds * (own + fixed) + (c.parts > 1 ? JOIN_BYTES + c.parts * PART_BYTES : 0);
 }
 
 struct weir__attention_cut weir__attention_cut(int64_t units, int64_t keys, int64_t key_bytes)

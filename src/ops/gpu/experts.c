@@ -5,7 +5,8 @@
 #include "ops/gpu/spread.h"
 #include "ops/host/math/choice.h"
 
-/* A warp has an expert. */
+/* A block has a share of the entries, one a thread if there are cores enough: it reads all of them.
+ */
 static void order_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
 {
@@ -13,8 +14,8 @@ static void order_shape(const void *args, unsigned phase, unsigned cores,
 
     (void)phase;
     l->variant[0] = (uint8_t)a->index_type;
-    l->threads = WEIR__GPU_THREADS;
-    weir__gpu_spread(weir__div_up(a->n, WEIR__GPU_THREADS / 32), cores, 8, l);
+    l->threads = (uint32_t)weir__max(weir__min(weir__div_up(a->m, 32) * 32, 1024), 32);
+    weir__gpu_spread(weir__max(weir__div_up(a->m, 1024), 1), cores, 1, l);
 }
 
 const struct weir__code weir__gpu_expert_order = {

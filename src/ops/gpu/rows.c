@@ -170,21 +170,63 @@ static uint8_t rotary_pairs(const struct weir__rotary *a)
     return bits & 15 ? 0 : (uint8_t)n;
 }
 
+static void spread_rotaries(const struct weir__rotary *of, int n, unsigned cores,
+                            struct weir__code_launch *l)
+{
+    uint8_t pairs = rotary_pairs(of);
+    int64_t all = 0;
+
+    for (int i = 0; i < n; i++) {
+        pairs = rotary_pairs(&of[i]) == pairs ? pairs : 0;
+        all += of[i].rows.count * (of[i].rows.n / 2);
+    }
+    l->variant[0] = (uint8_t)of->dtype;
+    l->variant[1] = (uint8_t)of->angle_type;
+    l->variant[2] = of->interleaved;
+    l->variant[3] = pairs;
+    weir__gpu_spread_threads(all / weir__max(pairs, 1), cores, l);
+}
+
 static void rotary_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {
-    const struct weir__rotary *a = args;
-
     (void)phase;
-    l->variant[0] = (uint8_t)a->dtype;
-    l->variant[1] = (uint8_t)a->angle_type;
-    l->variant[2] = a->interleaved;
-    l->variant[3] = rotary_pairs(a);
-    weir__gpu_spread_threads(a->rows.count * (a->rows.n / 2) / weir__max(l->variant[3], 1), cores,
-                             l);
+    spread_rotaries(args, 1, cores, l);
 }
 
-const struct weir__code weir__gpu_rotary = {.text = "rotary", .shape = rotary_shape};
+static void rotaries_shape(const void *args, unsigned phase, unsigned cores,
+                           struct weir__code_launch *l)
+{
+    const struct weir__rotaries *a = args;
+
+    (void)phase;
+    spread_rotaries(a->of, a->n, cores, l);
+}
+
+static bool rotaries_join(void *joined, const void *rotary, bool keep)
+{
+    struct weir__rotaries *s = joined;
+    const struct weir__rotary *a = rotary;
+
+    if (!keep || s->n == (int)weir__countof(s->of) ||
+        (s->n && (s->of[0].dtype != a->dtype || s->of[0].angle_type != a->angle_type ||
+                  s->of[0].interleaved != a->interleaved)))
+        return false;
+    s->of[s->n++] = *a;
+    return true;
+}
+
+_Static_assert(sizeof(struct weir__rotaries) <= WEIR_ARGS_MAX, "a launch's arguments hold them");
+
+static const struct weir__code rotaries = {.text = "rotaries", .shape = rotaries_shape};
+
+const struct weir__code weir__gpu_rotary = {
+    .text = "rotary",
+    .shape = rotary_shape,
+    .joined = &rotaries,
+    .joined_size = sizeof(struct weir__rotaries),
+    .join = rotaries_join,
+};
 
 static int64_t sort_tiles(weir_dtype dtype, const struct weir__rows *rows)
 {

@@ -3,6 +3,8 @@
  * reason they do not come from the replaceable allocator, which may be exchanged meanwhile. */
 #include "trace/record/store.h"
 
+#include "base/hash.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +31,8 @@ static struct table scopes = {.lock = PTHREAD_MUTEX_INITIALIZER, .n = 1, .limit 
 
 static uint64_t hash(const char *text)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t h = weir__hash_text(text);
 
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h ^ h >> 29;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "trace/write/analyse.h"
 #include "trace/write/out.h"
 #include "trace/write/page.h"
@@ -19,10 +20,8 @@ struct names {
 
 static uint64_t hash(const char *text)
 {
-    uint64_t h = 14695981039346656037u;
+    uint64_t h = weir__hash_text(text);
 
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
     return h ^ h >> 32;
 }
 

@@ -313,6 +313,7 @@ static void make_attention(struct call *c, weir_dtype dtype)
     if (c->flag[0] && lk < lq) /* every query has a key */
         shape[3] = lq = lk;
     c->real[0] = rng_chance(r, 50) ? 0 : rng_real(r, 0.1, 0.5);
+    c->flag[1] = ndim > 2 && rng_chance(r, 40);
     add_input(c, dtype, ndim, q);
     shape[2] = heads;
     shape[3] = lk;
@@ -342,9 +343,21 @@ static void make_attention(struct call *c, weir_dtype dtype)
 
 static weir_status run_attention(const struct call *c, weir_tensor *const *in, weir_tensor **out)
 {
-    weir_attention_options o = {.scale = c->real[0], .causal = c->flag[0]};
+    weir_attention_options o = {
+        .scale = c->real[0], .causal = c->flag[0], .rows_first = c->flag[1]};
+    int nd = c->in[0].ndim, dims[WEIR_MAX_DIMS];
+    weir_tensor *made;
+    weir_status st;
 
-    return weir_attention(in[0], in[1], in[2], in[3], &o, out);
+    if (!o.rows_first)
+        return weir_attention(in[0], in[1], in[2], in[3], &o, out);
+    if ((st = weir_attention(in[0], in[1], in[2], in[3], &o, &made)))
+        return st;
+    for (int d = 0; d < nd; d++)
+        dims[d] = d == nd - 3 ? nd - 2 : d == nd - 2 ? nd - 3 : d;
+    st = weir_tensor_permute(made, dims, out);
+    weir_tensor_release(made);
+    return st;
 }
 
 /* The weights of one query's keys. */

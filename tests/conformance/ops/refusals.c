@@ -224,6 +224,9 @@ REFUSALS(matrix)
     REFUSED(weir_attention(o->f23, o->f23, o->f23, o->f34, NULL, &out), WEIR_ESHAPE, "[3, 4]",
             "[2, 2]");
     REFUSED(weir_attention(o->f23, o->f23, o->f23, o->i23, NULL, &out), WEIR_EDTYPE, "i32", "f32");
+    REFUSED(weir_attention(o->f23, o->f23, o->f23, NULL,
+                           &(weir_attention_options){.rows_first = true}, &out),
+            WEIR_ESHAPE, "rows_first", "[2, 3]");
 }
 
 REFUSALS(reductions)

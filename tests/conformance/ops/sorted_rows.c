@@ -105,3 +105,80 @@ CONFORMANCE(tiles, order_of_rows_at_the_borders_of_warps_and_blocks)
             sort_rows(dev, sorted_types[t], shape, (i + (int)t) % 3, i % 2 ? 7 : 200);
         }
 }
+
+/* Each entry once, experts ascending, those of one expert as they were, and where experts end. */
+static void check_experts(weir_device *dev, int64_t m, int64_t n, int64_t most)
+{
+    struct rng rng = rng_make("experts", (unsigned)(m + n));
+    int32_t *experts = malloc((size_t)(m + 1) * sizeof *experts),
+            *ends = malloc((size_t)n * sizeof *ends);
+    int64_t *order = malloc((size_t)(m + 1) * sizeof *order);
+    int64_t *places = malloc((size_t)(m + 1) * sizeof *places);
+    weir_tensor *x, *y[3];
+
+    CHECK(experts && ends && order && places);
+    test_note("%lld entries, %lld experts", (long long)m, (long long)n);
+    for (int64_t i = 0; i < m; i++)
+        experts[i] = (int32_t)rng_int(&rng, 0, most);
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I32, 1, &m, experts, &x));
+    CHECK_OK(weir_expert_order(x, n, 3, &y[0], &y[1], &y[2]));
+    CHECK_OK(weir_tensor_read(y[0], order, (size_t)m * sizeof *order));
+    CHECK_OK(weir_tensor_read(y[1], places, (size_t)m * sizeof *places));
+    CHECK_OK(weir_tensor_read(y[2], ends, (size_t)n * sizeof *ends));
+    CHECK_EQ(ends[n - 1], m);
+    for (int64_t i = 0; i < m; i++) {
+        int64_t first = experts[i] ? ends[experts[i] - 1] : 0;
+
+        CHECK(places[i] >= first && places[i] < ends[experts[i]]);
+        CHECK_EQ(order[places[i]], i / 3);
+        order[places[i]] = -1; /* nobody else's */
+    }
+    for (int64_t e = 0; e < n; e++)
+        CHECK(ends[e] >= (e ? ends[e - 1] : 0));
+    for (int64_t i = m - 1; i >= 0; i--) { /* the last of an expert stands last */
+        CHECK_EQ(places[i], ends[experts[i]] - 1);
+        ends[experts[i]]--;
+    }
+    free(experts);
+    free(ends);
+    free(order);
+    free(places);
+    weir_tensor_release(x);
+    for (int i = 0; i < 3; i++)
+        weir_tensor_release(y[i]);
+}
+
+CONFORMANCE(tiles, order_of_entries_by_expert_around_the_shares_of_blocks)
+{
+    static const int64_t sizes[][3] = {{1, 1, 0},          {31, 300, 299},     {33, 2, 1},
+                                       {1024, 7, 6},       {1025, 256, 255},   {3000, 256, 3},
+                                       {2500, 2049, 2048}, {1100, 4100, 4099}, {70, 4096, 0}};
+
+    for (size_t i = 0; i < countof(sizes); i++)
+        check_experts(dev, sizes[i][0], sizes[i][1], sizes[i][2]);
+}
+
+CONFORMANCE(tiles, order_of_entries_with_an_expert_out_of_range_is_an_error)
+{
+    enum { M = 1500 };
+    static int64_t experts[M];
+    int64_t m = M;
+
+    for (int i = 0; i < 3; i++) {
+        weir_stream *s = new_stream(dev);
+        weir_tensor *x, *y[3];
+
+        experts[M - 1] = i == 0 ? 4 : i == 1 ? -1 : 3;
+        CHECK_OK(weir_stream_set_current(s));
+        CHECK_OK(weir_tensor_from(s, WEIR_I64, 1, &m, experts, &x));
+        CHECK_OK(weir_expert_order(x, 4, 1, &y[0], &y[1], &y[2]));
+        CHECK_STATUS(weir_stream_sync(s), i < 2 ? WEIR_ERANGE : WEIR_OK);
+        if (i < 2)
+            CHECK_STR(weir_last_error(), i == 0 ? "4" : "-1");
+        weir_tensor_release(x);
+        for (int j = 0; j < 3; j++)
+            weir_tensor_release(y[j]);
+        CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
+        CHECK_OK(weir_stream_destroy(s));
+    }
+}

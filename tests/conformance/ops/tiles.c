@@ -21,7 +21,7 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
 
 /* ONE_KEY: all keys are one in memory, which the GPU does not fetch whole tiles of. HIDDEN: the
  * mask hides all keys but the second hundred of every four, from all rows alike. */
-enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4, HIDDEN = 8 };
+enum mask { NO_MASK = 0, BOOL_MASK = 1, ADDED_MASK = 2, ONE_KEY = 4, HIDDEN = 8, ROWS_FIRST = 16 };
 
 struct attention {
     int64_t batch, heads, key_heads, lq, lk, d, dv;
@@ -98,8 +98,9 @@ static weir_tensor *make_mask(weir_device *dev, const struct attention *c, weir_
 
 static void check_attention(weir_device *dev, const struct attention *c, weir_dtype dtype)
 {
-    const double unit = dtype == WEIR_F16 ? 0x1p-10 : 0x1p-7;
-    const weir_attention_options options = {.causal = c->causal};
+    const double unit = dtype == WEIR_F32 ? 0x1p-17 : dtype == WEIR_F16 ? 0x1p-10 : 0x1p-7;
+    const weir_attention_options options = {.causal = c->causal,
+                                            .rows_first = c->mask & ROWS_FIRST};
     const int64_t rows = c->batch * c->heads * c->lq;
     const int64_t every = rows > 4096 ? 131 : c->lq > 16 ? 13 : 1; /* so many-th row is tried */
     weir_tensor *in[3], *mask = make_mask(dev, c, dtype), *out;
@@ -118,6 +119,12 @@ static void check_attention(weir_device *dev, const struct attention *c, weir_dt
         weir_tensor_release(key);
     }
     CHECK_OK(weir_attention(in[0], in[1], in[2], mask, &options, &out));
+    if (options.rows_first) {
+        weir_tensor *made = out;
+
+        CHECK_OK(weir_tensor_transpose(made, 1, 2, &out));
+        weir_tensor_release(made);
+    }
     for (int i = 0; i < 3; i++)
         download(in[i], &a[i]);
     if (mask)
@@ -160,8 +167,8 @@ CONFORMANCE(tiles, attention_of_many_queries)
     static const struct attention cases[] = {
         {1, 2, 1, 130, 257, 128, 128, true, NO_MASK},
         {1, 1, 1, 128, 128, 64, 64, true, NO_MASK},
-        {2, 2, 2, 100, 130, 64, 128, false, NO_MASK},
-        {1, 2, 1, 129, 200, 80, 40, false, BOOL_MASK},
+        {2, 2, 2, 100, 130, 64, 128, false, ROWS_FIRST},
+        {1, 2, 1, 129, 200, 80, 40, false, BOOL_MASK | ROWS_FIRST},
         {1, 2, 2, 90, 140, 128, 64, true, ADDED_MASK},
         {1, 1, 1, 200, 70, 64, 64, true, NO_MASK}, /* the first queries see no key */
         /* more tiles of rows than a GPU has cores */
@@ -215,9 +222,12 @@ CONFORMANCE(tiles, attention_of_few_queries_with_long_heads)
 CONFORMANCE(tiles, attention_of_few_queries)
 {
     static const struct attention cases[] = {
-        {1, 4, 2, 1, 1500, 128, 128, false, NO_MASK},  {2, 4, 1, 3, 530, 64, 32, true, NO_MASK},
-        {1, 2, 2, 1, 1, 128, 128, false, NO_MASK},     {1, 2, 1, 20, 700, 72, 128, true, BOOL_MASK},
-        {1, 2, 1, 5, 1100, 64, 64, false, ADDED_MASK}, {1, 1, 1, 9, 4, 16, 16, true, NO_MASK},
+        {1, 4, 2, 1, 1500, 128, 128, false, NO_MASK},
+        {2, 4, 1, 3, 530, 64, 32, true, ROWS_FIRST},
+        {1, 2, 2, 1, 1, 128, 128, false, NO_MASK},
+        {1, 2, 1, 20, 700, 72, 128, true, BOOL_MASK | ROWS_FIRST},
+        {1, 2, 1, 5, 1100, 64, 64, false, ADDED_MASK},
+        {1, 1, 1, 9, 4, 16, 16, true, NO_MASK},
     };
 
     check_attentions(dev, cases, countof(cases));
@@ -246,6 +256,25 @@ CONFORMANCE(tiles, attention_of_few_queries_to_a_cache_that_is_mostly_hidden)
     };
 
     check_attentions(dev, cases, countof(cases));
+}
+
+CONFORMANCE(tiles, attention_of_f32_keeps_its_precision)
+{
+    static const struct attention cases[] = {
+        {1, 2, 2, 70, 70, 64, 64, true, ROWS_FIRST},
+        {1, 4, 2, 33, 50, 24, 40, false, BOOL_MASK},
+        {1, 2, 1, 40, 65, 128, 128, true, ADDED_MASK},
+        {2, 4, 1, 1, 150, 128, 128, false, NO_MASK},
+        {1, 8, 2, 1, 70, 64, 64, false, ADDED_MASK | HIDDEN},
+        {1, 2, 2, 20, 20, 256, 256, true, NO_MASK},
+        {1, 1, 1, 66, 40, 192, 128, true, NO_MASK}, /* the first rows see nothing */
+        {2, 6, 2, 7, 45, 68, 36, true, BOOL_MASK | ROWS_FIRST},
+    };
+
+    for (size_t i = 0; i < countof(cases); i++) {
+        test_note("case %zu", i);
+        check_attention(dev, &cases[i], WEIR_F32);
+    }
 }
 
 /* ---- convolution ---- */

@@ -121,12 +121,22 @@ int nvrtcVersion(int *major, int *minor)
 
 bool fake_waits(const char *text)
 {
-    static const char entry[] = "extern \"C\" __global__", wait[] = "{\n    await_earlier();\n";
+    static const char entry[] = "extern \"C\" __global__", wait[] = "\n    await_earlier();\n";
+    static const char alone[] = "; /* of the arguments alone */";
     const char *body;
 
-    for (const char *at = strstr(text, entry); at; at = strstr(body, entry))
-        if (!(body = strchr(at, '{')) || strncmp(body, wait, sizeof wait - 1) != 0)
+    for (const char *at = strstr(text, entry); at; at = strstr(body, entry)) {
+        const char *line;
+
+        if (!(body = strchr(at, '{')) || body[1] != '\n')
             return false;
+        line = strchr(body + 2, '\n'); /* the end of the first statement */
+        if (line && line - body > (int)sizeof alone &&
+            !strncmp(line - (sizeof alone - 1), alone, sizeof alone - 1))
+            body = line - 1;
+        if (strncmp(body + 1, wait, sizeof wait - 1) != 0)
+            return false;
+    }
     return true;
 }
 

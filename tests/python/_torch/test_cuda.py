@@ -428,6 +428,35 @@ def test_attention_with_a_mask_of_bools(dtype, size):
             torch.testing.assert_close(run(q, k, v, mask), f(q, k, v, mask), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("queries, size", [(64, 64), (1, 128), (40, 256)])
+def test_attention_of_f32_has_the_precision_of_f32(queries, size, causal):
+    q, k, v = (randn(2, 4, n, size) for n in (queries, queries if causal else 70, queries if causal else 70))
+    f = lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)  # noqa: E731
+    backend = weir.get_npu_backend()
+    run = torch.compile(f, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(run(q, k, v), f(q.double(), k.double(), v.double()).float(), rtol=1e-5, atol=1e-5)
+    assert not backend.coverage.fallback
+
+
+def test_complex_rotary_embeddings_are_weirs():
+    x, angles = randn(2, 4, 6, 16), randn(6, 8)
+
+    def rotary(x, angles):
+        turns = torch.polar(torch.ones_like(angles), angles)
+        pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * turns).flatten(3).type_as(x)
+
+    backend = weir.get_npu_backend()
+    run = torch.compile(rotary, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(run(x, angles), rotary(x, angles), rtol=1e-5, atol=1e-5)
+    assert not backend.coverage.fallback
+
+
 def test_gradients():
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).cuda()
     x = randn(8, 16)

@@ -93,3 +93,19 @@ def test_powers_have_eagers_bits(dtype, exponent):
     tolerance = dict(rtol=0, atol=0) if exact else {}
     with torch.no_grad():
         torch.testing.assert_close(run(x), x**exponent, equal_nan=True, **tolerance)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_heads_that_go_behind_rows_need_no_copy(kept):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 5, 3, 16).transpose(1, 2) for _ in range(3))  # as models have them
+
+    def function(q, k, v):
+        made = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        joined = made.transpose(1, 2).reshape(2, 5, 48) @ torch.ones(48, 48)
+        return (joined, made * 2) if kept else joined
+
+    run, backend = _compiled(function)
+    with torch.no_grad():
+        torch.testing.assert_close(run(q, k, v), function(q, k, v), rtol=1e-5, atol=1e-6)
+    assert ("Copy" in _plans(backend)) == kept

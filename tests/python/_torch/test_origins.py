@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 
@@ -61,6 +62,47 @@ def test_an_error_has_the_line_of_the_operator(tmp_path):
         run(tmp_path, [1, 2, 9])
     weir.set_device("cpu")
     assert any("test_origins.py:" in note for note in error.value.__notes__)
+
+
+def _llama(tmp_path, spec):
+    """The dump and a trace of a small Llama's step, with results that are views."""
+    transformers = pytest.importorskip("transformers")
+    weir.set_device(spec)
+    torch._dynamo.reset()
+    config = weir.CompilerConfig()
+    config.debug.graph_dump.type = "pbtxt"
+    config.debug.graph_dump.path = str(tmp_path)
+    sizes = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, num_key_value_heads=2)).eval()
+    compiled = torch.compile(model, backend=weir.get_npu_backend(compiler_config=config), dynamic=False)
+    try:
+        with torch.no_grad():
+            compiled(input_ids=torch.arange(8)[None])
+            with weir.trace() as trace:
+                compiled(input_ids=torch.arange(8)[None])
+            with pytest.raises(weir.Error) as error:
+                compiled(input_ids=torch.full((1, 8), 64))
+    finally:
+        weir.set_device("cpu")
+    (dump,) = tmp_path.glob("*original*.pbtxt")
+    return dump, trace, error.value
+
+
+def test_every_operator_of_a_llama_has_its_module_in_dumps_traces_advice_and_errors(tmp_path):
+    dump, trace, error = _llama(tmp_path, "cpu")
+    nodes = [n for n in dump.read_text().split("\nnode {") if re.search(r'op: "(?!Placeholder|View|Const|NetOutput)', n)]
+    names = [re.search(r'name: "([^"]+)"', node)[1] for node in nodes]
+    inside = re.compile(r"(model|lm_head)[./]")
+    assert len(names) > 40 and not [name for name in names if not inside.match(name)]
+    assert not [name for name, node in zip(names, nodes) if "_source" not in node]
+    assert not [op["name"] for op in trace.ops if not inside.match(op["name"])]
+    assert "model.embed_tokens/" in str(error) and any(".py:" in note for note in error.__notes__)
+    said = subprocess.run([sys.executable, "-m", "weir", "advise", str(dump), "--device", "npu:a3", "--json"],
+                          capture_output=True, text=True)  # fmt: skip
+    assert said.returncode == 0, said.stderr
+    advice = json.loads(said.stdout)
+    assert advice["limits"] and not [x["node"] for x in advice["limits"] if not inside.match(x["node"])]
+    assert not [x for x in advice["pairs"] if not (inside.match(x["first"]) and inside.match(x["second"]))]
 
 
 def test_a_profile_of_pytorch_shows_lines_and_modules_of_the_program(tmp_path):

@@ -242,8 +242,10 @@ def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
     for sizes in ((264, 128), (512, 512), (20, 20)):
         with pytest.raises(table.Decline):
             products._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
-    with pytest.raises(table.Decline):
-        products._on_tensor_cores(*[Shaped(full, 64)] * 3)
+    products._on_tensor_cores(*[Shaped(full, 20)] * 3)  # whole 16 bytes
+    for kind, size in ((full, 264), (full, 18), (weir.float64, 64)):
+        with pytest.raises(table.Decline):
+            products._on_tensor_cores(*[Shaped(kind, size)] * 3)
 
 
 def route(logits, x, k=2):

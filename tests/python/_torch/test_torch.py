@@ -10,6 +10,8 @@ import weir
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
 
 from compiling import compiled, fresh, same  # noqa: E402,F401
+from torch.utils import _pytree as pytree  # noqa: E402
+from torch.utils._python_dispatch import return_and_correct_aliasing  # noqa: E402
 
 F = torch.nn.functional
 
@@ -232,6 +234,57 @@ def test_calls_go_past_pytorchs_wrappers_only_where_these_do_nothing(plain, mode
         same(mine, theirs)
         assert mine.shape == theirs.shape and mine.stride() == theirs.stride()
     assert found == [plain]
+
+
+class Around(torch.Tensor):
+    """A tensor around another, as a DTensor of one rank is."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, held.shape, strides=held.stride(), dtype=held.dtype, device=held.device
+        )
+
+    def __init__(self, held):
+        self.held = held
+
+    def __repr__(self):  # PyTorch's own would look at the values
+        return "Around()"
+
+    def __tensor_flatten__(self):
+        return ["held"], None
+
+    @staticmethod
+    def __tensor_unflatten__(parts, context, size, stride):
+        return Around(parts["held"])
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        bare = pytree.tree_map_only(Around, lambda x: x.held, (args, kwargs or {}))
+        made = pytree.tree_map_only(torch.Tensor, Around, op(*bare[0], **bare[1]))
+        return return_and_correct_aliasing(op, args, kwargs or {}, made)
+
+
+@pytest.mark.parametrize(
+    "put, model",
+    [
+        (Around, lambda x: (x * 2 + 1).held),
+        (Around, lambda x: x * 2 + 1),
+        (Around, lambda x: x.mul_(2) + 1),
+        (torch.clone, lambda x: Around(x * 2 + 1)),
+        (torch.clone, lambda x: (x * 2, Around(x + 1))),
+    ],
+)
+def test_tensors_around_others_are_taken_apart_and_put_together(put, model):
+    f, _ = compiled(model)
+    x = torch.randn(4, 6)
+    for _ in range(2):
+        mine, theirs = put(x.clone()), put(x.clone())
+        with torch.no_grad():
+            pairs = zip(*map(pytree.tree_leaves, ((f(mine), mine), (model(theirs), theirs))))
+        for got, want in pairs:
+            assert type(got) is type(want)
+            same(getattr(got, "held", got), getattr(want, "held", want))
 
 
 def test_results_that_are_views_of_each_other_stay_so():

@@ -7,7 +7,7 @@ import torch
 from torch.fx.node import map_arg
 
 from ... import _C, _dispatch
-from ..._create import from_dlpack
+from ..._create import from_dlpack, with_values
 from ..._log import logger
 from ...errors import Error
 from .. import effects, library, values
@@ -89,6 +89,7 @@ class Builder(OpenSizes):
                 built.origins.leave()
                 indices.forget()
         self._name_outputs(built)
+        built.origins.leave()
         return built
 
     # ---- the trace ----
@@ -178,7 +179,7 @@ class Builder(OpenSizes):
                 own = {"own": True} if node in self.in_place else {}
                 out = table.out_dtype(node.meta.get("val"))
                 once = grouped.once(node, args, self.env)
-                made = lower(*once, out=out, **own, **kwargs)
+                made = lower(*once, out=out, **own, **grouped.layout(node), **kwargs)
                 if own:
                     self.placed.add(node)
                     indices.forget(made)  # what was made of the old elements
@@ -221,7 +222,7 @@ class Builder(OpenSizes):
 
     def _makes_pair(self, node):
         is_open = self.symbols and any(isinstance(s, torch.SymInt) for s in node.meta["val"].shape)
-        return node.meta["val"].dtype is torch.complex64 and not self.gpu and not is_open
+        return node.meta["val"].dtype is torch.complex64 and not is_open
 
     def _joined(self, pair):
         """A complex value as PyTorch has it."""
@@ -288,7 +289,7 @@ class Builder(OpenSizes):
             return [self._share(x) for x in made]
         if not isinstance(made, torch.Tensor):
             return made
-        made = made.detach().contiguous()
+        made = with_values(made.detach()).contiguous()
         if self.gpu and not self.gpu.holds(made):
             made = made.to(self.gpu.device)
         native = values.is_native(made.dtype, made.shape)
@@ -437,13 +438,15 @@ class Builder(OpenSizes):
             if node in self.placed:
                 continue
             value, target = self.env[node], self.env[argument]
+            built.origins.enter(node)
             if isinstance(value, values.Opaque):
                 raise Unsupported(f"{argument.name} gets a value that is not weir's")
             value = value.cast(target.dtype).expand(tuple(target.shape))
             if places.origin(node) in arguments:  # which may be written to first
                 value = value.clone()
-            writes.append((target, value))
-        for target, value in writes:
+            writes.append((node, target, value))
+        for node, target, value in writes:
+            built.origins.enter(node)
             target.copy_(value)
 
     def _name_outputs(self, built):
@@ -491,6 +494,8 @@ class Builder(OpenSizes):
     def _slot(self, built, node):
         """Makes the node's value an output of the graph, laid out as PyTorch has it if that has no
         gaps."""
+        if built.origins:
+            built.origins.enter(node)
         value = self._own(built.graph, self.env[node])
         shape, strides, offset = places.layout(self.sizes, node)
         if built.graph is not None and tuple(value.shape) != shape:

@@ -11,6 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ... import _C
+from ..._create import with_values
 from .. import effects, values
 from ..lower import fallback
 from .symbols import NotElastic, Size, Symbols
@@ -153,7 +154,7 @@ class OpenSizes:
 
     def _hide_tensor(self, made, names, make=None):
         """``make`` makes it for other sizes."""
-        made = made.detach().contiguous()
+        made = with_values(made.detach()).contiguous()
         if not values.is_native(made.dtype, made.shape):
             raise NotElastic(f"a constant of type {made.dtype}")
         built = self.built

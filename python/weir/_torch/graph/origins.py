@@ -25,6 +25,18 @@ def source(node):
     return f"{os.path.basename(lines[-1][0])}:{lines[-1][1]}" if lines else None
 
 
+def _place(node):
+    """The node's module and line; of one that a rewrite made, those of what it is made from."""
+    seen = set()
+    while (found := (module(node), source(node))) == (None, None):
+        seen.add(node)
+        before = [n for n in node.all_input_nodes if n.op not in ("placeholder", "get_attr")]
+        if not before or before[-1] in seen:
+            break
+        node = before[-1]
+    return found
+
+
 class Origins:
     """Tells a weir graph where its nodes come from, and keeps it for errors."""
 
@@ -34,7 +46,7 @@ class Origins:
         self._last = None
 
     def enter(self, node):
-        here = module(node), source(node)
+        here = _place(node)
         if here != self._last:
             self._last = here
             self.graph.describe(*here)
@@ -42,6 +54,7 @@ class Origins:
             self.lines.append(here[1])
 
     def leave(self):
+        self._last = None
         self.graph.describe()
 
     def explain(self, error):

@@ -21,15 +21,29 @@ def _arithmetic(function):
     return lower
 
 
-def _binary(name, function):
+def _scaling(function):
+    """Products and quotients by a tensor of one number that is not of the result's type: on the host PyTorch does not
+    round the number to a half first, where a scale of 65536 would be infinite."""
+    plain, halves = _arithmetic(function), (_C.float16, _C.bfloat16)
+
+    def lower(a, b, out):
+        one = _is_tensor(a) and _is_tensor(b) and all(n == 1 for n in b.shape)
+        if not one or out not in halves or b.dtype is out or b.device.name.startswith("cuda"):
+            return plain(a, b, out)
+        return function(_cast(_cast(a, out), _C.float32), _cast(b, _C.float32)).cast(out)
+
+    return lower
+
+
+def _binary(name, function, rule=_arithmetic):
     packet = getattr(aten, name)
-    lower = _arithmetic(function)
+    lower = rule(function)
     for overload in ("Tensor", "Scalar", "Tensor_Tensor", "Tensor_Scalar", "default"):
         if hasattr(packet, overload):
             TABLE[getattr(packet, overload)] = lower
 
 
-_binary("mul", _C.mul)
+_binary("mul", _C.mul, _scaling)
 _binary("maximum", _C.maximum)
 _binary("minimum", _C.minimum)
 _binary("pow", _C.pow)
@@ -55,7 +69,7 @@ def _power(x, exponent, out):
 @lowers(aten.div.Tensor, aten.div.Scalar)
 def _div(a, b, out):
     _need(out is not None and out.is_floating_point)
-    return _arithmetic(_C.div)(a, b, out)
+    return _scaling(_C.div)(a, b, out)
 
 
 def _scaled(b, alpha):

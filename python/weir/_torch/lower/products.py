@@ -48,11 +48,14 @@ def _convolution(x, weight, bias, stride, padding, dilation, transposed, output_
 
 
 @lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
-def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None):
+def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None, scale=None,
+               rows_first=False):
     # weir aligns a causal mask with the last query, PyTorch with the first.
     _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
     _need(scale is None or scale != 0)  # which says to weir that there is none
-    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0)
+    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0,
+                        rows_first=rows_first)
+    made = made.permute((0, 2, 1, 3)) if rows_first else made
     return [made, None]  # the second is for the backward pass; see ONLY_FIRST
 
 
@@ -62,20 +65,22 @@ def _on_tensor_cores(q, k, v):
 
 @lowers(aten._scaled_dot_product_flash_attention.default)
 def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
-                     scale=None):
+                     scale=None, rows_first=False):
     _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, scale=scale)
+    return _attention(q, k, v, dropout_p, is_causal, scale=scale, rows_first=rows_first)
 
 
 @lowers(aten._scaled_dot_product_efficient_attention.default)
 def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
-                         out=None, scale=None):
+                         out=None, scale=None, rows_first=False):
     _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale,
+                      rows_first=rows_first)
 
 
 @lowers(aten._scaled_dot_product_cudnn_attention.default)
 def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
-                     return_debug_mask=False, out=None, scale=None):
+                     return_debug_mask=False, out=None, scale=None, rows_first=False):
     _on_tensor_cores(q, k, v)
-    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale)
+    return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale,
+                      rows_first=rows_first)

@@ -10,13 +10,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from ... import _C, _dispatch
-from ..._create import from_dlpack
+from ..._create import from_dlpack, with_values
 from ..._log import logger
 from ...errors import Error
 from .. import effects, values
 from ..graph import build, places
 from ..graph.places import Unsupported
-from ..lower import fallback, indices, table
+from ..lower import fallback, grouped, indices, table
 from ..rewrite import updates
 from .program import Stitched
 from .steps import CallStep, OrderStep, PlanStep, Value
@@ -269,7 +269,8 @@ class Stitcher(build.Builder):
         try:
             args, kwargs = pytree.tree_map(bring, (args, kwargs), is_leaf=_is_value)
             own = {"own": True} if node in self.in_place else {}
-            made = lower(*args, out=table.out_dtype(node.meta.get("val")), **own, **kwargs)
+            more = {**own, **grouped.layout(node), **kwargs}
+            made = lower(*args, out=table.out_dtype(node.meta.get("val")), **more)
             if not own:
                 table.check(made, node.meta.get("val"))
         except (table.Decline, TypeError, ValueError, Error) as reason:
@@ -328,7 +329,7 @@ class Stitcher(build.Builder):
         value = Value.like(self._new_slot(), made)
         self.tensors.append((value.slot, made))
         if self._fits(value):
-            self.shared[value.slot] = from_dlpack(made.contiguous(), self.device)
+            self.shared[value.slot] = from_dlpack(with_values(made).contiguous(), self.device)
         return value
 
     def _new_slot(self):

@@ -12,10 +12,7 @@
 
 #include "comm/procs/mpi/mpi.h"
 
-enum {
-    SHORT_BYTES = 4096, /* shown bytes that go with the record */
-    CALLS = 2048,       /* numbers in tags; with what and how a tag is below 32768 */
-};
+enum { CALLS = 2048 }; /* numbers in tags; with what and how a tag is below 32768 */
 
 /* A message with a record: its used part, then what is shown. */
 static size_t message_size(const struct weir__record *r)
@@ -32,16 +29,22 @@ static size_t shown_bytes(const struct weir__record *r)
 }
 static bool is_short(const struct weir__record *r)
 {
-    return shown_bytes(r) <= SHORT_BYTES;
+    return shown_bytes(r) <= WEIR__MPI_SHORT;
 }
-enum { MESSAGE_ROOM = (sizeof(struct weir__record) + SHORT_BYTES + 63) & ~63 };
+enum { MESSAGE_ROOM = WEIR__MPI_MESSAGE_ROOM };
 
 static struct weir__record *record_of(const struct weir__mpi_call *c, int rank)
 {
     return (void *)(c->records + (size_t)rank * MESSAGE_ROOM);
 }
 
-/* "": the group's; else one of the two directions of a pair, "pair 3 to 5" (tensor/member.c). */
+/* "": the group's; one of the two directions of a pair, "pair 3 to 5"; or a name.
+ */
+static bool is_named(const struct weir__channel *channel)
+{
+    return *channel->name && !weir__is_pair(channel);
+}
+
 static int tag_of(const struct weir__rendezvous *m, int what)
 {
     static const char pair[] = "pair ", to[] = " to ";
@@ -49,6 +52,8 @@ static int tag_of(const struct weir__rendezvous *m, int what)
     int kind = 0;
     char *rest;
 
+    if (is_named(m->channel)) /* of all names and numbers: names.c */
+        return 3 * 4 + what;
     if (!strncmp(name, pair, sizeof pair - 1)) {
         long from = strtol(name + sizeof pair - 1, &rest, 10);
 
@@ -68,6 +73,13 @@ static void free_call(struct weir__mpi_call *c)
 }
 
 /* ---- stages ---- */
+
+static enum weir__step break_for_memory(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                        struct weir__participant **woken)
+{
+    weir__procs_break_over(p, m, WEIR_ENOMEM, "out of host memory for messages", woken);
+    return WEIR__STEP_BROKE;
+}
 
 static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
@@ -95,8 +107,9 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
     {
         if (rank == p->self)
             continue;
-        if (!weir__mpi_post(p, c, WEIR__MPI_RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM,
-                            tag_of(m, 0)) ||
+        if ((!is_named(m->channel) &&
+             !weir__mpi_post(p, c, WEIR__MPI_RECV_RECORD, rank, record_of(c, rank), MESSAGE_ROOM,
+                             tag_of(m, 0))) ||
             !weir__mpi_post(p, c, WEIR__MPI_SEND_RECORD, rank, mine, c->record_size, tag_of(m, 0)))
             return NULL;
     }
@@ -149,6 +162,29 @@ static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m
             return false;
     }
     return true;
+}
+
+/* The same of calls by name. */
+static enum weir__step take_named(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                  struct weir__participant **woken)
+{
+    struct weir__visit *v = m->more;
+    struct weir__ranks others = weir__ranks_but(&m->channel->members, p->self);
+
+    WEIR__EACH_RANK(rank, &others)
+    {
+        enum weir__mpi_found found;
+
+        if (weir__ranks_has(&v->mpi->arrived, rank))
+            continue;
+        found = weir__mpi_find_named(p, v->mpi, rank, &v->record, tag_of(m, 0),
+                                     record_of(v->mpi, rank));
+        if (found == WEIR__MPI_NO_MEMORY)
+            return break_for_memory(p, m, woken);
+        if (found == WEIR__MPI_FOUND && !take_record(p, m, rank, woken))
+            return WEIR__STEP_BROKE;
+    }
+    return WEIR__STEP_HERE;
 }
 
 /* Which bytes of the i-th that `shower` shows `reader` needs. */
@@ -367,13 +403,6 @@ static enum weir__step stay_or_break(struct weir__procs_group *p, struct weir__r
     return WEIR__STEP_BROKE;
 }
 
-static enum weir__step break_for_memory(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                        struct weir__participant **woken)
-{
-    weir__procs_break_over(p, m, WEIR_ENOMEM, "out of host memory for messages", woken);
-    return WEIR__STEP_BROKE;
-}
-
 enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
                                struct weir__ranks *arrived, struct weir__participant **woken)
 {
@@ -385,6 +414,8 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
         return break_for_memory(p, m, woken);
     waits = weir__mpi_is_under_way(mpi, v->mpi,
                                    1u << WEIR__MPI_RECV_RECORD | 1u << WEIR__MPI_RECV_BYTES);
+    if (!v->mpi->moves && is_named(m->channel) && take_named(p, m, woken) == WEIR__STEP_BROKE)
+        return WEIR__STEP_BROKE;
     if (!v->mpi->moves && !take_records(p, m, woken))
         return WEIR__STEP_BROKE;
     *arrived = v->mpi->arrived;

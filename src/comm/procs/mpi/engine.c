@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "comm/procs/mpi/mpi.h"
 
 static struct weir__mutex start_lock; /* of starting MPI */
@@ -222,6 +223,7 @@ static weir_status mpi_open(struct weir__procs_group *p, const struct weir__rank
 /* That of a broken group stays: freeing it may wait for the dead. */
 static void mpi_close(struct weir__procs_group *p)
 {
+    weir__mpi_forget_names(p);
     if (p->comm && p->group && !atomic_load(&p->group->broken))
         p->world->mpi->api->comm_free(&p->comm);
 }
@@ -232,14 +234,8 @@ static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
                      const struct weir__code_shown *shown, int n)
 {
     (void)call;
-    if (*meet->channel->name && strncmp(meet->channel->name, "pair ", 5)) {
-        weir__fail(
-            WEIR_EUNSUPPORTED,
-            "%s: engine mpi has no collectives by name: use engine shm, ranks of one process, "
-            "or operators such as AllReduce, which meet by number",
-            meet->offer.label);
-        return false;
-    }
+    if (*meet->channel->name && !weir__is_pair(meet->channel))
+        v->record.digest = weir__hash_text(meet->channel->name);
     for (int i = 0; i < n; i++) {
         const void *at;
 

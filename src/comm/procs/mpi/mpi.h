@@ -15,6 +15,12 @@ struct weir__mpi {
     int rank_of[];                  /* in MPI_COMM_WORLD */
 };
 
+/* A message with a record has room for it and for so many shown bytes. */
+enum {
+    WEIR__MPI_SHORT = 4096,
+    WEIR__MPI_MESSAGE_ROOM = (sizeof(struct weir__record) + WEIR__MPI_SHORT + 63) & ~63
+};
+
 /* ---- requests.c: under world->lock ---- */
 
 enum weir__mpi_role {
@@ -56,6 +62,17 @@ bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum 
                     int rank, void *memory, size_t bytes, int tag);
 /* Looks at all; false if none of `roles` is under way any more. */
 bool weir__mpi_is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles);
+
+/* ---- names.c: under world->lock ---- */
+
+enum weir__mpi_found { WEIR__MPI_FOUND, WEIR__MPI_NOT_YET, WEIR__MPI_NO_MEMORY };
+/* The message of `rank` for that call by name, which `own` is this rank's record of: into `out`,
+ * with WEIR__MPI_MESSAGE_ROOM. What MPI says against it is kept in the call. */
+enum weir__mpi_found weir__mpi_find_named(struct weir__procs_group *p, struct weir__mpi_call *call,
+                                          int rank, const struct weir__record *own, int tag,
+                                          struct weir__record *out);
+/* The group closes; not under the lock. */
+void weir__mpi_forget_names(struct weir__procs_group *p);
 
 /* ---- call.c: under world->lock ---- */
 

@@ -6,8 +6,8 @@
 
 enum { NONE = 255 };
 
-/* A row of weights or biases, in chunks as the row of elements: asked for early, so that it comes while
- * the sums are made. */
+/* A row of weights or biases, in chunks like the row of elements. It is loaded early, so that the
+ * load overlaps the sums. */
 template <int layout, int type, int held> struct Factors {
     static constexpr int pack = 16 / sizeof(typename Type<type>::store);
     Pack<typename Type<type>::store, pack> chunk[held];

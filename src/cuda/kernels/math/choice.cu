@@ -5,7 +5,8 @@
 
 typedef Type<V0>::compute real;
 
-/* A score and its place. NaN is above all; of equal ones the first is the better. */
+/* A score and its index. NaN is the largest score. Of equal scores the one with the lower index
+ * wins. */
 struct Best {
     real p;
     int at;
@@ -31,7 +32,8 @@ static __device__ inline Best warp_best(Best b)
     return b;
 }
 
-/* The best of n behind `last`, for all threads; last.at < 0: of all. */
+/* The best of n scores that come after `last` in the order, for all threads. If last.at < 0, the
+ * best of all. */
 static __device__ inline Best next_best(const real *s, int n, Best last)
 {
     Best best = {0, -1};
@@ -45,7 +47,7 @@ static __device__ inline Best next_best(const real *s, int n, Best last)
     return warp_best(best);
 }
 
-/* What each group counts as, then the experts of those that are left out. */
+/* Computes the score of each group, then removes the experts of the groups that were not chosen. */
 static __device__ inline void leave_groups(const weir__choice &a, real *s, real *groups)
 {
     int size = (int)(a.n / a.groups), n = (int)a.groups;

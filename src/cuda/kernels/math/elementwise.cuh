@@ -8,8 +8,8 @@
 
 #define INF __int_as_float(0x7f800000)
 
-/* Values of 16 bits are computed in f32, of which half the digits are enough: the hardware's own
- * exponential and quotient have those. */
+/* 16-bit values are computed in f32 with about half its precision: the hardware's exponential and
+ * division are precise enough. */
 template <bool narrow, typename T> static __device__ inline T power_of_e(T x)
 {
     if constexpr (narrow)
@@ -54,7 +54,7 @@ static __device__ inline uint64_t power(int64_t a, int64_t b)
     return y;
 }
 
-/* Squares and cubes, which is what models raise to, are products. */
+/* Squares and cubes, the common powers in models, are computed as products. */
 template <typename T> static __device__ inline T raised(T a, T b)
 {
     return b == (T)2 ? a * a : b == (T)3 ? a * a * a : pow(a, b);
@@ -195,7 +195,7 @@ template <int code, int out, int t0> static constexpr bool rounds()
     return code != WEIR__EW_WHERE && !(code >= WEIR__BINARY_EQ && code <= WEIR__BINARY_GE);
 }
 
-/* The result of an operation that is none of elements as they are, before it is rounded; see below. */
+/* The result of an arithmetic operation before it is rounded; see below. */
 template <int code, int t0, int t1, int constants>
 static __device__ inline typename Type<t0>::compute
 value(typename Type<t0>::store x, typename Type<t1>::store y, const double *constant)
@@ -273,7 +273,8 @@ template <typename T, int n> struct __align__(sizeof(T) * n > 16 ? 16 : sizeof(T
     T v[n];
 };
 
-/* What `at` says of elements that lie together: where the first is; of others: where each is. */
+/* `at` has the position of the first element if the elements are adjacent, else the position of
+ * each. */
 template <int layout, int n, typename T>
 static __device__ inline Pack<T, n> read(const char *data, const int64_t *at)
 {

@@ -17,7 +17,7 @@ constexpr int layout(int operand)
     return V7 >> 2 * operand & 3;
 }
 
-/* Some operand's elements do not lie together. */
+/* The elements of some operand are not adjacent. */
 constexpr bool apart()
 {
     for (int i = 0; i <= inputs_of(V0); i++)
@@ -26,7 +26,7 @@ constexpr bool apart()
     return false;
 }
 
-/* Where element i of each operand is. */
+/* The position of element i in each operand. */
 template <int n>
 static __device__ inline void locate(const weir__ew &e, int64_t i, int64_t (*at)[n], int k)
 {
@@ -48,8 +48,8 @@ static __device__ inline void locate(const weir__ew &e, int64_t i, int64_t (*at)
     }
 }
 
-/* Sums, differences and products of two f16 each are rounded once either way: by pairs, which is
- * less code, and a short kernel spends most of its time on fetching that. */
+/* Sums, differences and products of f16 are rounded once either way. Pairs need less code, and a
+ * short kernel spends most of its time fetching code. */
 constexpr bool by_pairs()
 {
     return V0 <= WEIR__BINARY_MUL && V1 == WEIR_F16 && V2 == WEIR_F16 && V3 == WEIR_F16 && !V5;

@@ -8,7 +8,7 @@
 #include "kernel.cuh"
 #include "ops/host/math/reduce.h"
 
-/* Sums of floats are in f64; the largest of them need no more than their type. */
+/* Sums of floats are computed in f64; maxima in the type itself. */
 template <bool real, bool sums> struct Value { typedef int64_t type; };
 template <> struct Value<true, true> { typedef double type; };
 template <> struct Value<true, false> { typedef Type<V1>::compute type; };
@@ -127,8 +127,8 @@ union Packed {
     Type<V1>::store element[V5];
 };
 
-/* Neighbours in a row, the first at position i. Few of 16 bits can be summed in f32: what they
- * are rounded to in the end is coarser by far. */
+/* Adjacent elements of a row, the first at position i. A few 16-bit values can be summed in f32:
+ * the final rounding is much coarser. */
 static __device__ inline Part merge_packed(const Packed &x, int64_t i)
 {
     if constexpr (V0 == WEIR__REDUCE_SUM && Type<V1>::real && sizeof(Type<V1>::store) == 2) {
@@ -264,7 +264,7 @@ static __device__ inline void run_columns(const weir__reduce &r, const Unit &u, 
     __syncthreads();
 }
 
-/* One output from the results of its chunks. */
+/* Combines the results of the chunks of one output. */
 static __device__ inline void combine_chunks(const weir__reduce &r, int64_t i)
 {
     Unit u = find_unit(r, i / r.width);

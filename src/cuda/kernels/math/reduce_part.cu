@@ -8,7 +8,7 @@ enum { SUM, MAX, MIN, MEAN, PROD };
 typedef Type<V0>::store Store;
 template <bool wide, typename T> struct Sum { typedef T type; };
 template <typename T> struct Sum<true, T> { typedef int64_t type; };
-/* The sum of narrow integers may not fit them; their mean does. */
+/* The sum of narrow integers may overflow their type; the mean does not. */
 typedef Sum<V1 == MEAN && !Type<V0>::real, Type<V0>::compute>::type value;
 
 template <int n> struct __align__(sizeof(Store) * n) Pack {

@@ -49,7 +49,7 @@ template <int held> struct Factors {
     }
 };
 
-/* Sums of a chunk are in the type computed in, sums of those in f64. */
+/* A chunk is summed in the compute type, the chunk sums in f64. */
 template <int held>
 static __device__ inline void held_row(const weir__norm &a, int64_t in, int64_t out, int turn)
 {

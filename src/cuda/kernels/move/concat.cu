@@ -1,5 +1,5 @@
-/* Tensors side by side along one dim. V0: bytes of an element; V1: elements moved at once, of the last
- * dim; V2: places fit 32 bits */
+/* Concatenates tensors along one dim. V0: bytes of an element; V1: elements moved at once, of the
+ * last dim; V2: offsets fit 32 bits */
 #include "kernel.cuh"
 #include "ops/host/move/concat.h"
 

@@ -1,75 +1,142 @@
 /* Entries in the order of their experts, those of one expert as they stand. V0: type of experts.
  *
- * A warp has an expert: it counts the entries of experts before it and of its own, then goes over
- * them again and places its own. No warp waits for another. */
+ * A block places a share of the entries. It counts all of them by expert in shared memory, those before
+ * its share apart from the rest: that tells where the first of its own entries of each expert goes. Then its
+ * warps place their entries one after the other. No block waits for another, and counts do not depend on the order in
+ * which they were made. */
 #include "index.cuh"
 #include "ops/host/move/experts.h"
 
-enum { EACH = 4 };
+enum { RANGE = 2048, EACH = 8 }; /* experts that are counted at a time; entries that a thread reads at once */
 
-/* Entries first + lane, first + 32 + lane, ...; n for those that are none. */
-static __device__ inline void read_some(const weir__expert_order &a, int64_t first, int64_t *e)
+/* Where the block's next entry of each expert goes; at first, how many there are before its share. */
+__shared__ unsigned next[RANGE];
+/* How many there are from its share on. */
+__shared__ unsigned rest[RANGE];
+
+/* Adds the entries begin .. end - 1 of the `width` experts from `first` on to the counts. Returns an entry that is no
+ * expert's number, or 0. */
+static __device__ inline int64_t count(const weir__expert_order &a, int64_t begin, int64_t end, int64_t first,
+                                       int64_t width, unsigned *counts)
 {
-#pragma unroll
-    for (int k = 0; k < EACH; k++) {
-        int64_t i = first + 32 * k + threadIdx.x % 32;
+    int64_t bad = 0;
 
-        e[k] = i < a.m ? read_index<V0>(a.experts, i * a.experts_step) : a.n;
-    }
-}
-
-static __device__ inline int64_t count(const weir__expert_order &a, int64_t expert, int64_t *before,
-                                       const weir__code_context &c)
-{
-    int64_t own = 0, bad = 0;
-
-    *before = 0;
-    for (int64_t first = 0; first < a.m; first += 32 * EACH) {
+    for (int64_t i = begin + threadIdx.x; i < end; i += EACH * blockDim.x) {
         int64_t e[EACH];
 
-        read_some(a, first, e);
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
-            *before += __popc(__ballot_sync(~0u, e[k] < expert));
-            own += __popc(__ballot_sync(~0u, e[k] == expert));
-            if (e[k] < 0 || (e[k] >= a.n && first + 32 * k + threadIdx.x % 32 < a.m))
+            int64_t own = i + k * blockDim.x < end ? i + k * blockDim.x : i;
+
+            e[k] = read_index<V0>(a.experts, own * a.experts_step);
+        }
+#pragma unroll
+        for (int k = 0; k < EACH; k++) {
+            if (e[k] < 0 || e[k] >= a.n)
                 bad = e[k];
+            else if (e[k] >= first && e[k] < first + width && i + k * blockDim.x < end)
+                atomicAdd(&counts[e[k] - first], 1u);
         }
     }
-    if (expert == 0)
-        in_range(bad, a.n, c);
-    return __any_sync(~0u, bad != 0) ? -1 : own;
+    return bad;
+}
+
+/* The sum of the values of the threads before, and of all. */
+static __device__ inline unsigned sum_before(unsigned own, unsigned *all)
+{
+    __shared__ unsigned sums[32];
+    unsigned lane = threadIdx.x % 32, sum = own, before = 0;
+
+    for (unsigned d = 1; d < 32; d *= 2) {
+        unsigned other = __shfl_up_sync(~0u, sum, d);
+
+        sum += lane >= d ? other : 0;
+    }
+    if (lane == 31)
+        sums[threadIdx.x / 32] = sum;
+    __syncthreads();
+    *all = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; w++) {
+        before += w < threadIdx.x / 32 ? sums[w] : 0;
+        *all += sums[w];
+    }
+    __syncthreads();
+    return before + sum - own;
+}
+
+/* From counts to places: `start` entries are of experts before `first`. Returns how many are of experts before those that
+ * follow. */
+static __device__ inline unsigned place_experts(const weir__expert_order &a, int64_t first, unsigned width,
+                                                unsigned start)
+{
+    for (unsigned begin = 0; begin < width; begin += blockDim.x) {
+        unsigned e = begin + threadIdx.x, all, at;
+        unsigned before = e < width ? next[e] : 0, own = e < width ? before + rest[e] : 0;
+
+        at = start + sum_before(own, &all);
+        if (e < width) {
+            next[e] = at + before;
+            if (blockIdx.x == 0)
+                a.ends[(first + e) * a.ends_step] = (int32_t)(at + own);
+        }
+        start += all;
+    }
+    __syncthreads();
+    return start;
+}
+
+/* The entries begin .. end - 1, of the `width` experts from `first` on. */
+static __device__ inline void place_entries(const weir__expert_order &a, int64_t begin, int64_t end, int64_t first,
+                                            int64_t width)
+{
+    unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+
+    for (; begin < end; begin += blockDim.x) {
+        int64_t i = begin + threadIdx.x;
+        int64_t e = i < end ? read_index<V0>(a.experts, i * a.experts_step) - first : -1;
+        bool here = e >= 0 && e < width;
+        unsigned peers = __match_any_sync(~0u, here ? (unsigned)e : ~0u), to = 0;
+
+        for (unsigned w = 0; w < blockDim.x / 32; w++) {
+            if (w == warp && here)
+                to = next[e];
+            __syncwarp();
+            if (w == warp && here && !(peers & ((1u << lane) - 1)))
+                next[e] = to + __popc(peers);
+            __syncthreads();
+        }
+        if (here) {
+            to += __popc(peers & ((1u << lane) - 1));
+            a.order[(int64_t)to * a.order_step] = (int64_t)((uint32_t)i / (uint32_t)a.k);
+            a.places[i * a.places_step] = to;
+        }
+    }
 }
 
 extern "C" __global__ void expert_order(const __grid_constant__ weir__expert_order a,
                                         weir__code_context c)
 {
     await_earlier();
-    int64_t warps = thread_count() / 32;
+    int64_t share = (a.m + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * share;
+    int64_t end = begin + share < a.m ? begin + share : a.m;
+    unsigned start = 0;
 
-    for (int64_t expert = thread_index() / 32; expert < a.n; expert += warps) {
-        int64_t at, own = count(a, expert, &at, c);
-        unsigned lane = threadIdx.x % 32;
+    begin = begin < end ? begin : end;
+    for (int64_t first = 0; first < a.n; first += RANGE) {
+        int64_t width = a.n - first < RANGE ? a.n - first : RANGE, bad, more;
 
-        if (own < 0)
+        for (unsigned e = threadIdx.x; e < RANGE; e += blockDim.x)
+            next[e] = rest[e] = 0;
+        __syncthreads();
+        bad = count(a, 0, begin, first, width, next);
+        more = count(a, begin, a.m, first, width, rest);
+        bad = bad ? bad : more;
+        if (bad && blockIdx.x == 0)
+            in_range(bad, a.n, c);
+        if (__syncthreads_or(bad != 0))
             return;
-        if (lane == 0)
-            a.ends[expert * a.ends_step] = (int32_t)(at + own);
-        for (int64_t first = 0; own && first < a.m; first += 32 * EACH) {
-            int64_t e[EACH];
-
-            read_some(a, first, e);
-#pragma unroll
-            for (int k = 0; k < EACH; k++) {
-                unsigned mine = __ballot_sync(~0u, e[k] == expert);
-                int64_t i = first + 32 * k + lane, to = at + __popc(mine & ((1u << lane) - 1));
-
-                if (mine >> lane & 1) {
-                    a.order[to * a.order_step] = (int64_t)((uint32_t)i / (uint32_t)a.k);
-                    a.places[i * a.places_step] = to;
-                }
-                at += __popc(mine);
-            }
-        }
+        start = place_experts(a, first, (unsigned)width, start);
+        place_entries(a, begin, end, first, width);
+        __syncthreads(); /* all threads have read the places */
     }
 }

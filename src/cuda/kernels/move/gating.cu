@@ -5,7 +5,7 @@
 
 typedef Type<V0>::compute real;
 
-/* A probability and its place; of equal ones the first is the larger. */
+/* A probability and its index. Of equal probabilities the one with the lower index wins. */
 struct Best {
     real p;
     int64_t at;
@@ -59,7 +59,7 @@ static __device__ inline void by_block(const weir__gating &a)
         for (int64_t j = threadIdx.x; j < rows.n; j += blockDim.x)
             sum += exp(load<V0>(a.in, in + j * rows.in_step) - top);
         sum = (real)1 / block_sum(sum);
-        /* Once to add up what is chosen, where that is wanted, and once to write it. */
+        /* The first pass, if asked for, sums the chosen probabilities; the second writes them. */
         for (int pass = V1 ? 0 : 1; pass < 2; pass++) {
             real chosen = 0;
 
@@ -85,7 +85,8 @@ static __device__ inline void by_block(const weir__gating &a)
     }
 }
 
-/* Thread t has elements t, t + 32, ... in registers, and later the chosen ones of those numbers. */
+/* Thread t holds elements t, t + 32, ... in registers, and later the chosen elements with those
+ * numbers. */
 template <int each> static __device__ inline void by_warp(const weir__gating &a)
 {
     const weir__rows &rows = a.rows;

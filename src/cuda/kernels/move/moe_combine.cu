@@ -1,10 +1,10 @@
-/* Experts' rows back to their tokens, weighted and added in the order of the slots.
- * V0: type of the rows; V1: type of the weights */
+/* Sums the experts' rows of each token, weighted, in the order of the slots. V0: type of the rows;
+ * V1: type of the weights */
 #include "moe.cuh"
 
 typedef Type<V0>::compute value;
 
-/* The slot's row on its rank; NULL if there is none. */
+/* The address of the slot's row on its rank; NULL if the slot has no row. */
 static __device__ inline const char *find_row(const weir__moe_part &a, int64_t slot,
                                               const weir__code_context &c)
 {

@@ -2,8 +2,8 @@
 #include "kernel.cuh"
 #include "ops/host/part.h"
 
-/* Several loads are under way before the first store, which could be to the same memory for all
- * that the compiler knows. */
+/* Several loads are issued before the first store. The compiler would not do so: the store may
+ * alias. */
 template <typename T>
 static __device__ inline void copy(const weir__piece &p, int64_t begin, int64_t end)
 {

@@ -1,5 +1,5 @@
-/* Coordinates of what is not zero: phase 0 counts by block, phase 1 writes behind the blocks
- * before. V0: type */
+/* Coordinates of the nonzero elements: phase 0 counts per block, phase 1 writes each block after
+ * the previous ones. V0: type */
 #include "device/code.h"
 #include "kernel.cuh"
 #include "ops/host/move/nonzero.h"
@@ -23,7 +23,7 @@ static __device__ inline void put(const weir__nonzero &a, int64_t row, int64_t i
     }
 }
 
-/* How many threads of the block before this one have it set, and how many all. */
+/* How many threads before this one in the block have `set`, and how many in all. */
 static __device__ inline int64_t rank_of(bool set, int64_t *all)
 {
     __shared__ unsigned counts[32];

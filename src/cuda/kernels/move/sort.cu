@@ -13,7 +13,7 @@ typedef Type<V0>::store Store;
 typedef Type<V0>::compute real;
 
 enum {
-    KEY_BYTES = sizeof(Store), /* bool's are all of its byte, too */
+    KEY_BYTES = sizeof(Store), /* for bool the whole byte counts */
     WARPS = 8,
     THREADS = WARPS * 32,
     TILE = WEIR__SORT_TILE(KEY_BYTES),
@@ -55,7 +55,8 @@ static __device__ inline void put(const weir__sort &a, int64_t in, int64_t out, 
 
 /* ---- a warp a row ---- */
 
-/* Each element finds its place by comparing with all the others; of equals the first is less. */
+/* Each element computes its rank by comparing with all others. Of equal elements the first ranks
+ * lower. */
 static __device__ void sort_by_warp(const weir__sort &a, int64_t in, int64_t out)
 {
     constexpr int items = V2 > 5 ? 1 << (V2 - 5) : 1;
@@ -90,7 +91,7 @@ static __device__ inline uint32_t peers_of(uint32_t digit)
     return __match_any_sync(~0u, digit);
 }
 
-/* The sum of what the threads before this one have. */
+/* The sum of the values of the threads before this one. */
 static __device__ inline uint32_t sum_before(uint32_t own)
 {
     __shared__ uint32_t sums[WARPS];
@@ -178,7 +179,7 @@ static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
 
 /* ---- a block a row ---- */
 
-/* The bits in which keys of the block differ. */
+/* The bits in which the keys of the block differ. */
 template <int items> static __device__ inline Key differing_bits(const Key *key, int n)
 {
     __shared__ Key one, bits[WARPS];
@@ -201,7 +202,8 @@ template <int items> static __device__ inline Key differing_bits(const Key *key,
     return own;
 }
 
-/* Digit by digit, less those in which all agree: names of few experts have one. */
+/* Digit by digit. Digits that are equal in all keys are skipped: the numbers of a few experts need
+ * one pass. */
 static __device__ void sort_by_block(const weir__sort &a, int64_t in, int64_t out)
 {
     constexpr int items = V2 > 8 ? 1 << (V2 - 8) : 1;
@@ -308,7 +310,7 @@ static __device__ void count_tile(const Tile &t, int64_t at)
     __syncthreads();
 }
 
-/* Counts become the places where the elements of each digit and tile begin. */
+/* Turns the counts into the start offsets of each digit and tile. */
 static __device__ void add_up(const Batch &b, int64_t row)
 {
     uint32_t *counts = b.counts + row * b.tiles * 256 + threadIdx.x, sum = 0, before;

@@ -130,13 +130,14 @@ static __device__ inline void store_row(const weir__attention &a, const Unit &un
                                         const Row &r)
 {
     real scale = r.total == 0 ? (real)0 : (real)1 / r.total;
+    int64_t to = a.rows_first ? (unit.batch * a.lq + row) * a.heads + unit.head
+                              : (unit.batch * a.heads + unit.head) * a.lq + row;
 
     for (int c = 0; c < PER_LANE; c++) {
         int64_t column = unit.column + c * 32 + threadIdx.x % 32;
 
         if (row < a.lq && column < a.dv)
-            store<V0>(a.out, ((unit.batch * a.heads + unit.head) * a.lq + row) * a.dv + column,
-                      r.sums[c] * scale);
+            store<V0>(a.out, to * a.dv + column, r.sums[c] * scale);
     }
 }
 

@@ -29,13 +29,31 @@ static __device__ inline Places find_batch(const weir__attention &a, unsigned ba
     return p;
 }
 
+/* Where the row of a query begins in the output: of query `position` of a head, as numbered through the batches. */
+static __device__ inline int64_t out_of(const weir__attention &a, unsigned head, unsigned position)
+{
+    unsigned heads = (unsigned)a.heads;
+
+    if (!a.rows_first)
+        return ((int64_t)head * a.lq + position) * a.dv;
+    return (((int64_t)(head / heads) * a.lq + position) * heads + head % heads) * a.dv;
+}
+
+/* The same of a row of all heads' queries. */
+static __device__ inline int64_t out_of_row(const weir__attention &a, int64_t row)
+{
+    unsigned own = (unsigned)row, lq = (unsigned)a.lq;
+
+    return a.rows_first ? out_of(a, own / lq, own % lq) : row * a.dv;
+}
+
 static __device__ inline float below()
 {
     return -__int_as_float(0x7f800000);
 }
 
-/* Scores are kept without the scale as long as nothing is added to them: it then costs nothing
- * to apply it in the exponent. */
+/* Without an added mask, scores are kept unscaled: the scale is then applied in the exponent at no
+ * cost. */
 enum { ADDS = V1 != 255 && V1 != WEIR_BOOL };
 
 /* One row of queries. */
@@ -60,7 +78,8 @@ static __device__ inline float visible(const weir__attention &a, const Row &row,
         return score;
 }
 
-/* What brings the row's sums so far to a maximum of `top`, and that maximum times the scale. */
+/* Raises the row's maximum to `top`. Returns the factor for the sums so far; *bias is the maximum
+ * times the scale. */
 static __device__ inline float raise(Row &row, float top, float scale, float *bias)
 {
     float used = top == below() ? 0 : top, factor = exp2_fast((row.top - used) * scale);
@@ -71,7 +90,7 @@ static __device__ inline float raise(Row &row, float top, float scale, float *bi
     return factor;
 }
 
-/* The largest over the four lanes that share a row. */
+/* The maximum over the four lanes that share a row. */
 static __device__ inline float quad_max(float x)
 {
     x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));

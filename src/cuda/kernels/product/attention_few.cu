@@ -83,13 +83,14 @@ static __device__ inline void fetch(uint32_t to, const char *data, int64_t base,
 static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t stage,
                                          int first)
 {
-    if (first < u.end) {
-        int left = u.end - first < KEYS ? u.end - first : KEYS;
+    int left = u.end - first < KEYS ? u.end - first : KEYS;
 
+    if (left > 0)
         fetch<V3, KEY_PITCH>(stage, a.k.data, u.at.k, a.k.row, first, left, (int)a.d);
+    copies_commit();
+    if (left > 0)
         fetch<V4, VALUE_PITCH>(stage + KEYS * KEY_PITCH, a.v.data, u.at.v, a.v.row, first, left,
                                (int)a.dv);
-    }
     copies_commit();
 }
 
@@ -209,7 +210,7 @@ static __device__ inline Hidden hidden(const weir__attention &a, const Row *rows
     return h;
 }
 
-/* The tile at `stage`, of the keys from `first` on. */
+/* The tile at `stage`, of the keys from `first` on. Its values are waited for when the scores are there. */
 static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, int first,
                                         float scale, const Hidden &h, Row *rows, Sums &sums)
 {
@@ -254,6 +255,8 @@ static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, 
     for (int i = 0; i < 4; i++)
         w[i] = pack_two<V0>(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
     stage += KEYS * KEY_PITCH;
+    copies_wait<2 * STAGES - 2>();
+    __syncwarp(); /* the values are there */
 #pragma unroll
     for (int j = 0; j < V4; j++) {
 #pragma unroll
@@ -295,6 +298,16 @@ static __device__ inline float worth(float top, float best, float scale)
     return exp2_fast((top - (best == below() ? 0 : best)) * scale);
 }
 
+/* The maximum and the total of each part of each row: behind the sums of all of them. */
+static __device__ inline float2 *part_ends(const weir__attention &a)
+{
+    int64_t rows = a.heads * a.lq;
+
+    for (int d = 0; d < a.ndims; d++)
+        rows *= a.shape[d];
+    return (float2 *)(a.partial + rows * a.splits * a.dv);
+}
+
 /* One element of the block's rows: to the output, or as a part's to scratch memory. */
 static __device__ inline void put_together(const weir__attention &a, const Unit &u,
                                            const Share *shares, unsigned row, unsigned column,
@@ -312,15 +325,13 @@ static __device__ inline void put_together(const weir__attention &a, const Unit 
     }
     row += u.first_row;
     if (V5) {
-        float *part = a.partial + ((u.out + row) * a.splits + u.part) * (a.dv + 2);
+        int64_t part = (u.out + row) * a.splits + u.part;
 
-        part[column] = sum;
-        if (column == 0) {
-            part[a.dv] = best;
-            part[a.dv + 1] = total;
-        }
+        a.partial[part * a.dv + column] = sum;
+        if (column == 0)
+            part_ends(a)[part] = {best, total};
     } else {
-        store<V0>(a.out, (u.out + row) * a.dv + column, total == 0 ? 0 : sum / total);
+        store<V0>(a.out, out_of_row(a, u.out + row) + column, total == 0 ? 0 : sum / total);
     }
 }
 
@@ -329,7 +340,7 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float scale = (float)(a.scale * 1.4426950408889634);
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
-    unsigned row = u.first_row + lane / 4, dv = (unsigned)a.dv, here;
+    unsigned row = u.first_row + lane / 4, here;
     int first = u.begin + warp * KEYS, stage = 0;
     /* Text begins where a cache does: those keys are fetched before the mask is there. */
     bool certain = V1 == 255 || (u.part == 0 && first < u.end);
@@ -356,44 +367,74 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
         int next = stage == 0 ? STAGES - 1 : stage - 1;
         Hidden h = hidden(a, rows, first);
 
-        copies_wait<STAGES - 2>();
-        __syncwarp(); /* the tile is there, and nobody reads the one before */
+        copies_wait<2 * STAGES - 3>();
+        __syncwarp(); /* the keys are there, and nobody reads the tile before */
         fetch_tile(a, u, stages + next * STAGE_BYTES, next_tile(a, u, fetched));
         take_tile(q, stages + stage * STAGE_BYTES, first, scale, h, rows, sums);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
+    if (WARPS == 8) /* there is no room for another block beside it that would begin too early */
+        let_next_begin();
     copies_wait<0>();
     here = u.rows - u.first_row < ROWS ? u.rows - u.first_row : ROWS;
     __syncthreads(); /* the tiles' memory is now the shares' */
     leave((Share *)memory + warp, rows, sums, here);
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < here * dv; i += blockDim.x)
-        put_together(a, u, (const Share *)memory, i / dv, i % dv, ADDS ? 1 : scale);
+    for (unsigned i = threadIdx.x; i < here * COLUMNS; i += blockDim.x)
+        if (i % COLUMNS < a.dv)
+            put_together(a, u, (const Share *)memory, i / COLUMNS, i % COLUMNS, ADDS ? 1 : scale);
     __syncthreads(); /* the part is written, and the shares' memory is the next tiles' */
 }
 
-/* One element of the output from its parts. */
+/* Four elements of the output from their parts, some of which are asked for at once. */
 static __device__ inline void combine(const weir__attention &a, int64_t row, int column,
                                       float within)
 {
-    int splits = (int)a.splits, dv = (int)a.dv;
-    const float *parts = a.partial + row * splits * (dv + 2);
-    float best = below(), total = 0, sum = 0;
+    constexpr int at_once = 8;
+    int splits = (int)a.splits;
+    const float4 *parts = (const float4 *)(a.partial + row * splits * a.dv + column);
+    const float2 *ends = part_ends(a) + row * splits;
+    float best = below(), total = 0, sum[4] = {};
 
-    for (int p = 0; p < splits; p++)
-        best = fmaxf(best, parts[p * (dv + 2) + dv]);
-    for (int p = 0; p < splits; p++) {
-        const float *part = parts + p * (dv + 2);
-        float factor = worth(part[dv], best, within);
+    for (int p = 0; p < splits; p += at_once) {
+        float4 x[at_once];
+        float2 end[at_once];
+        float top = best, factor;
 
-        total += part[dv + 1] * factor;
-        sum += part[column] * factor;
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            int own = p + i < splits ? p + i : p;
+
+            x[i] = parts[own * (a.dv / 4)];
+            end[i] = ends[own];
+        }
+#pragma unroll
+        for (int i = 0; i < at_once; i++)
+            top = fmaxf(top, end[i].x);
+        factor = worth(best, top, within);
+        best = top;
+        total *= factor;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sum[i] *= factor;
+#pragma unroll
+        for (int i = 0; i < at_once; i++) {
+            factor = p + i < splits ? worth(end[i].x, best, within) : 0;
+            total += end[i].y * factor;
+            sum[0] += x[i].x * factor;
+            sum[1] += x[i].y * factor;
+            sum[2] += x[i].z * factor;
+            sum[3] += x[i].w * factor;
+        }
     }
-    store<V0>(a.out, row * dv + column, total == 0 ? 0 : sum / total);
+    row = out_of_row(a, row);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        store<V0>(a.out, row + column + i, total == 0 ? 0 : sum[i] / total);
 }
 
-/* Whether all other parts of the unit are in memory, as the block's own is. The last block to ask leaves the counter as it
- * was. All threads call it, and get the same. */
+/* Whether all other parts of the unit are in memory, as the block's own is. All threads call it and get the same. The last
+ * block to ask sets the counter back to 0 when it is done: a fence would wait for that. */
 static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
 {
     __shared__ unsigned last;
@@ -401,8 +442,6 @@ static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
     if (threadIdx.x == 0) {
         __threadfence(); /* the part comes before the count for whoever sees that */
         last = atomicAdd(counter, 1u) == parts - 1;
-        if (last)
-            atomicExch(counter, 0u);
         __threadfence(); /* what the others wrote comes after it */
     }
     __syncthreads();
@@ -412,6 +451,7 @@ static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
     attention_few(const __grid_constant__ weir__attention a, weir__code_context c)
 {
+    Unit u = find_unit(a, blockIdx.x); /* of the arguments alone */
     await_earlier();
     extern __shared__ __align__(16) char memory[];
     unsigned stacks = (unsigned)a.key_heads, rows, units;
@@ -423,21 +463,23 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
 
     if (V5 == 1 && c.phase == 1) {
         for (unsigned i = blockIdx.x; i < stacks * rows; i += gridDim.x)
-            for (int j = threadIdx.x; j < a.dv; j += blockDim.x)
+            for (int j = threadIdx.x * 4; j < a.dv; j += blockDim.x * 4)
                 combine(a, i, j, within);
         return;
     }
     units = stacks * ((rows + ROWS - 1) / ROWS) * (V5 ? (unsigned)a.splits : 1);
     for (unsigned i = blockIdx.x; i < units; i += gridDim.x) {
-        Unit u = find_unit(a, i);
-
+        if (i != blockIdx.x)
+            u = find_unit(a, i);
         run_unit(a, u, memory);
         if (V5 == 2 && is_last(c.counters + i / (unsigned)a.splits, (unsigned)a.splits)) {
-            unsigned end = u.first_row + ROWS < rows ? u.first_row + ROWS : rows;
+            unsigned here = u.first_row + ROWS < rows ? ROWS : rows - u.first_row;
 
-            for (unsigned row = u.first_row; row < end; row++)
-                for (int j = threadIdx.x; j < a.dv; j += blockDim.x)
-                    combine(a, u.out + row, j, within);
+            for (unsigned j = threadIdx.x * 4; j < here * COLUMNS; j += blockDim.x * 4)
+                if (j % COLUMNS < a.dv)
+                    combine(a, u.out + u.first_row + j / COLUMNS, j % COLUMNS, within);
+            if (threadIdx.x == 0)
+                atomicExch(c.counters + i / (unsigned)a.splits, 0u);
         }
     }
 }

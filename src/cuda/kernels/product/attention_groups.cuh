@@ -63,7 +63,7 @@ static __device__ inline bool find_unit(const weir__attention &a, unsigned heads
             tile = n % 2 ? i % row_tiles : tile;
         } else if (i - heads / 2 * row_tiles >= heads % 2 * row_tiles) {
             return false;
-        } else { /* the last head has no other */
+        } else { /* the last of an odd number of heads */
             head = heads - 1;
             if (n % 2) {
                 *u = make_unit(a, head, row_tiles);
@@ -95,7 +95,7 @@ struct Maps {
     TileMap q, k, v;
 };
 
-/* Waits for the tile that lies where tile t will to be used up. */
+/* Waits until the tile that tile t will overwrite has been consumed. */
 static __device__ inline void await_empty(uint32_t barriers, int t)
 {
     if (t >= STAGES)
@@ -145,7 +145,7 @@ static __device__ inline void fetch_all(const weir__attention &a, const Maps &ma
 
 /* ---- computing ---- */
 
-/* One thread of each warp says that the warp has used up what the barrier is for. */
+/* One thread of each warp arrives at the barrier when the warp has consumed the tile. */
 static __device__ inline void leave(uint32_t barrier)
 {
     if (threadIdx.x % 32 == 0)
@@ -208,7 +208,8 @@ static __device__ inline void end_sums(Sums &sums, float made, const Memory &m, 
     leave(m.values_empty + t % STAGES * 8);
 }
 
-/* The groups take turns at handing in products, so that one makes weights while others' run. */
+/* The groups issue products in turn, so that one computes weights while the products of others
+ * run. */
 static __device__ inline void await_turn()
 {
     group_sync<256>(1 + (int)threadIdx.x / 128);

@@ -229,7 +229,7 @@ static __device__ inline void pack(Weights &w, const Scores &s)
 
 static __device__ inline void rescale(Sums &sums, const float *factors)
 {
-    /* Most tiles have no new maximum; asking costs Hopper more than it saves. */
+    /* Most tiles bring no new maximum; on Hopper the test costs more than it saves. */
     if (!V5 && !__any_sync(~0u, factors[0] != 1 || factors[1] != 1))
         return;
 #pragma unroll
@@ -247,7 +247,7 @@ static __device__ inline void put_rows(const weir__attention &a, const Unit &u, 
     for (int r = 0; r < 2; r++) {
         int row = row_of(u, r);
         float total = quad_sum(rows[r].total), share = total == 0 ? 0 : 1 / total;
-        uint4 *out = (uint4 *)((half_bits *)a.out + (u.head * a.lq + row) * a.dv);
+        uint4 *out = (uint4 *)((half_bits *)a.out + out_of(a, (unsigned)u.head, (unsigned)row));
 
 #pragma unroll
         for (int j = 0; j < COLUMNS / 8; j += 4) {

@@ -51,7 +51,7 @@ static __device__ inline bool inside(const weir__conv &c, const Place &p, const 
 
 enum { PLACES_EACH = DEPTH * PLACES / THREADS, WEIGHTS_EACH = DEPTH * OUTPUTS / THREADS };
 
-/* What a thread brings of the next step, on its way while the step before is computed. */
+/* What a thread loads for the next step while the current one is computed. */
 struct Next {
     real places[PLACES_EACH], weights[WEIGHTS_EACH];
 };
@@ -104,7 +104,7 @@ static __device__ void run_tile(const Args &args, int64_t group, int64_t o0, int
                     for (int j = 0; j < 4; j++)
                         sums[i][j] += weights[k][row + i] * places[k][column + j];
         }
-        __syncthreads(); /* nobody reads the tiles any more */
+        __syncthreads(); /* all threads have read the tiles */
 #pragma unroll
         for (int i = 0; i < PLACES_EACH; i++)
             places[threadIdx.x / PLACES + i * (THREADS / PLACES)][threadIdx.x % PLACES] =

@@ -1,9 +1,9 @@
-/* c = a b + bias for any strides and types: what no library does. V0: type */
+/* c = a b + bias for any strides and types, where the library has no kernel. V0: type */
 #include "gemm_tiles.cuh"
 #include "kernel.cuh"
 
 enum { TILE = 16 };
-/* Products of 8 bits are added up in 32, which is what comes out. */
+/* Products of 8-bit integers are summed in 32 bits, the type of the result. */
 constexpr int OUT = V0 == WEIR_I8 ? (int)WEIR_I32 : (int)V0;
 typedef Type<OUT>::compute real;
 

@@ -5,7 +5,7 @@
 #include "ops/host/product/grouped.h"
 #include "report.cuh"
 
-/* A group, and which of its tiles. The one behind the last has what no group has. */
+/* A group and one of its tiles. The group after the last covers the rows of no group. */
 struct Part {
     int64_t group, begin, end, tile;
 };
@@ -26,7 +26,7 @@ static __device__ inline int64_t end_of(const weir__grouped &a, int64_t group)
                             : length_of(a);
 }
 
-/* One warp of one block tells of the first end that is out of range. */
+/* One warp of one block reports the first end that is out of range. */
 static __device__ inline void check_ends(const weir__grouped &a, const weir__code_context &c)
 {
     int64_t length = length_of(a);

@@ -81,7 +81,7 @@ template <int registers> static __device__ inline void leave_registers()
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-/* A store that the compiler does not put off. */
+/* A store that the compiler does not move to a later point. */
 static __device__ inline void store_shared(uint32_t to, float x)
 {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");

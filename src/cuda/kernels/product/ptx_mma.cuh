@@ -64,3 +64,13 @@ static __device__ inline void multiply(float *c, const uint32_t *a, const uint32
                      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+
+/* The same of f32 in which 13 bits are 0, 16 x 8 by 8 x 8: a's words are of row lane / 4 and + 8 and column lane % 4, then those
+ * of column + 4; b's of column lane / 4 and row lane % 4, then + 4. */
+static __device__ inline void multiply_tf32(float *c, const uint32_t *a, const uint32_t *b)
+{
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}

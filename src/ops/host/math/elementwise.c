@@ -376,7 +376,7 @@ void WEIR__ISA_NAME(weir__ew_range)(const struct weir__ew *e, int64_t begin, int
 weir_status WEIR__ISA_NAME(weir__ew_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__ew *e = args;
-    struct weir__range r = weir__tile_range(e->numel, 64, block);
+    struct weir__range r = weir__tile_rows(e->numel, 64, block);
 
     WEIR__ISA_NAME(weir__ew_range)(e, r.begin, r.end, block->local);
     return WEIR_OK;

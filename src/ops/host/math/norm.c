@@ -45,7 +45,7 @@ static double row_sum(const struct loader *l, bool squares, double mean)
 weir_status WEIR__ISA_NAME(weir__norm_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__norm *a = args;
-    struct weir__range range = weir__tile_range(a->rows.count, 1, block);
+    struct weir__range range = weir__tile_rows(a->rows.count, 1, block);
     struct loader l = {.a = a, .buffer = block->local};
     char *result = l.buffer + 3 * WEIR__ROW_BYTES;
     int64_t elem = (int64_t)weir__elem_size(a->dtype), n = a->rows.n;

@@ -10,8 +10,6 @@
 
 typedef union weir__reduce_value value;
 
-enum { SHORT_ROW = 16 }; /* elements */
-
 static bool is_float(const struct weir__reduce *r)
 {
     return r->in_type <= WEIR_F64;
@@ -221,7 +219,7 @@ static const void *turn_rows(const struct weir__reduce *r, const char *in, int64
                              char *buffer)
 {
     weir_dtype type = load_type(r);
-    char *raw = type == r->in_type ? buffer : buffer + SHORT_ROW * WEIR__ROW_BYTES;
+    char *raw = type == r->in_type ? buffer : buffer + WEIR__REDUCE_SHORT_ROW * WEIR__ROW_BYTES;
     struct weir__box box;
 
     WEIR__ISA_NAME(weir__box_init)
@@ -260,7 +258,7 @@ static void chunk_of_columns(const struct weir__reduce *r, const char *in, int64
     weir_dtype type = load_type(r);
     const char *src = in;
 
-    if (r->nred == 1 && r->red_in[0] == 1 && stride != 1 && r->reduced <= SHORT_ROW) {
+    if (r->nred == 1 && r->red_in[0] == 1 && stride != 1 && r->reduced <= WEIR__REDUCE_SHORT_ROW) {
         const char *rows = turn_rows(r, in, r->reduced, n, buffer);
 
         for (int64_t p = 0; p < r->reduced; p++)
@@ -369,14 +367,6 @@ static void partial_at(const struct weir__reduce *r, int64_t item, value **v, in
     *index = (int64_t *)r->partial + all + item * r->width;
 }
 
-/* Rows too short to be worth a walk each are done as columns, many at once. What a row is follows
- * from the shape, so the order of additions still does. */
-static bool is_short(const struct weir__reduce *r)
-{
-    return !r->columns && r->reduced <= SHORT_ROW && r->chunks == 1 && !r->partial &&
-           r->keep_shape[r->nkeep - 1] >= WEIR__REDUCE_WIDTH;
-}
-
 static struct weir__reduce as_columns(const struct weir__reduce *r)
 {
     struct weir__reduce c = *r;
@@ -399,11 +389,11 @@ weir_status WEIR__ISA_NAME(weir__reduce_kernel)(const void *args, const weir_blo
     int64_t *index;
     value *v;
 
-    if (is_short(r)) {
+    if (weir__reduce_is_short(r)) {
         columns = as_columns(r);
         r = &columns;
     }
-    range = weir__tile_range(split ? r->units * r->chunks : r->units, 1, block);
+    range = weir__tile_rows(split ? r->units * r->chunks : r->units, 1, block);
     for (int64_t i = range.begin; i < range.end; i++) {
         struct unit u = find_unit(r, split ? i / r->chunks : i);
 

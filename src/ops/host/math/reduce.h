@@ -43,6 +43,15 @@ struct weir__reduce {
     int64_t red_shape[WEIR_MAX_DIMS], red_in[WEIR_MAX_DIMS];
 };
 
+/* Rows too short to be worth a walk each are done as columns, many at once. What a row is follows
+ * from the shape, so the order of additions still does. */
+#define WEIR__REDUCE_SHORT_ROW 16 /* elements */
+static inline bool weir__reduce_is_short(const struct weir__reduce *r)
+{
+    return !r->columns && r->reduced <= WEIR__REDUCE_SHORT_ROW && r->chunks == 1 && !r->partial &&
+           r->keep_shape[r->nkeep - 1] >= WEIR__REDUCE_WIDTH;
+}
+
 /* The block function; its arguments are a struct weir__reduce. Two phases if
  * there are partials: chunks, then their combination. */
 WEIR__ISA_DECLARE(weir_status, weir__reduce_kernel, (const void *args, const weir_block *block));

@@ -24,7 +24,7 @@ TURN(f64, double)
 weir_status WEIR__ISA_NAME(weir__rotary_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__rotary *a = args;
-    struct weir__range range = weir__tile_range(a->rows.count, 1, block);
+    struct weir__range range = weir__tile_rows(a->rows.count, 1, block);
     int64_t elem = (int64_t)weir__elem_size(a->dtype), half = a->rows.n / 2, loaded = -1;
     int64_t angle_elem = (int64_t)weir__elem_size(a->angle_type);
     weir_dtype type = weir__compute_type(a->dtype);

@@ -17,6 +17,12 @@ struct weir__rotary {
     struct weir__rows rows;
 };
 
+/* Some of the same types, side by side in one launch of a GPU. */
+struct weir__rotaries {
+    int n;
+    struct weir__rotary of[2];
+};
+
 /* The largest last dim, so that rows fit local memory. */
 #define WEIR__ROTARY_MAX ((int64_t)1 << 16)
 

@@ -73,7 +73,7 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     bool columns = WEIR__ISA_NAME(weir__softmax_is_columns)(a);
     /* Neighbouring rows share cache lines: two cores should not write them. */
     struct weir__range range =
-        weir__tile_range(a->rows.count, columns ? 64 / (int64_t)elem : 1, block);
+        weir__tile_rows(a->rows.count, columns ? 64 / (int64_t)elem : 1, block);
     weir_dtype type = weir__compute_type(a->dtype);
     bool direct = type == a->dtype && a->rows.out_step == 1;
     struct source s = {

@@ -48,7 +48,7 @@ static void concat_rows(const struct weir__concat *c, int64_t rows, int64_t inne
 {
     int64_t step = c->strided ? 2 + c->ndim : 2, at = 0;
     int64_t bytes = c->shape[c->dim] * inner * (int64_t)weir__elem_size(c->dtype);
-    struct weir__range r = weir__tile_range(rows, 1, block);
+    struct weir__range r = weir__tile_rows(rows, 1, block);
     struct weir__ew *copies = (void *)((char *)block->local + COPIES_AT);
 
     for (int i = 0; i < c->npieces; i++) {
@@ -78,7 +78,8 @@ weir_status WEIR__ISA_NAME(weir__concat_kernel)(const void *args, const weir_blo
         total *= c->shape[d];
     for (int d = c->dim + 1; d < c->ndim; d++)
         inner *= c->shape[d];
-    if (total && c->shape[c->dim] * inner * (int64_t)weir__elem_size(c->dtype) <= SHORT_ROW_BYTES) {
+    if (total && (!block->count || c->shape[c->dim] * inner * (int64_t)weir__elem_size(c->dtype) <=
+                                       SHORT_ROW_BYTES)) {
         concat_rows(c, total / (c->shape[c->dim] * inner), inner, block);
         return WEIR_OK;
     }

@@ -22,10 +22,11 @@ struct weir__attention_operand {
 
 struct weir__attention {
     struct weir__attention_operand q, k, v, mask; /* mask.data may be NULL */
-    char *out;                                    /* contiguous */
+    char *out;                                    /* contiguous; see weir__attention_place */
     weir_dtype dtype, mask_dtype;                 /* the mask's is bool or dtype */
     bool causal;
-    int ndims; /* batch dims */
+    bool rows_first; /* the output is [batch..., lq, heads, dv], else [batch..., heads, lq, dv] */
+    int ndims;       /* batch dims */
     int64_t shape[WEIR__ATTENTION_DIMS];
     int64_t heads, key_heads, lq, lk, d, dv;
     double scale;
@@ -41,6 +42,17 @@ struct weir__attention {
     int64_t split_keys;
     bool few; /* on the host: at most WEIR__ATTENTION_FEW rows to a key head */
 };
+
+/* Where in the output the row of a query begins, of all queries [batch..., heads, lq]; in elements.
+ */
+static inline int64_t weir__attention_place(const struct weir__attention *a, int64_t row)
+{
+    const int64_t head = row / a->lq, batch = head / a->heads;
+
+    if (!a->rows_first)
+        return row * a->dv;
+    return ((batch * a->lq + row % a->lq) * a->heads + head % a->heads) * a->dv;
+}
 
 /* Whether weir__attention_bf16 takes the problem: many rows of bf16, and a processor that
  * multiplies pairs of them. Its units are not in parts. */

@@ -155,7 +155,8 @@ static void attend_tile(const struct many *m, int64_t r0)
 {
     const struct weir__attention *a = m->u.a;
     const int64_t keys = wide(m->u.keys), end = weir__min(m->u.rows, r0 + UNIT);
-    struct pair_tile t = {.a = m->queries + r0 * m->wide_d,
+    struct pair_tile t = {.rows = UNIT,
+                          .a = m->queries + r0 * m->wide_d,
                           .a_step = m->wide_d,
                           .b_next = m->wide_d / 2 * PANEL,
                           .c_step = m->wide_keys,
@@ -173,7 +174,8 @@ static void attend_tile(const struct many *m, int64_t r0)
             mask_scores(m, r, m->scores + (r - r0) * m->wide_keys);
         soften_scores(m, r, (float)(plain ? a->scale * LOG2E : LOG2E));
     }
-    t = (struct pair_tile){.a = m->weights,
+    t = (struct pair_tile){.rows = UNIT,
+                           .a = m->weights,
                            .a_step = m->wide_keys,
                            .b_next = m->wide_keys / 2 * PANEL,
                            .c_step = m->wide_dv,
@@ -196,8 +198,9 @@ static void store_sums(const struct many *m)
 
         for (int64_t i = 0; i < a->dv; i++)
             sums[i] *= scale;
-        store_row(a->out + row_of_output(&m->u, r) * a->dv * (int64_t)sizeof(uint16_t), 1,
-                  WEIR_BF16, sums, a->dv);
+        store_row(a->out +
+                      weir__attention_place(a, row_of_output(&m->u, r)) * (int64_t)sizeof(uint16_t),
+                  1, WEIR_BF16, sums, a->dv);
     }
 }
 

@@ -32,7 +32,7 @@ static void store_rows(const struct unit *u)
         }
         for (int64_t i = 0; i < a->dv; i++)
             sums[i] *= scale;
-        store_row(a->out + row * a->dv * size, 1, a->dtype, sums, a->dv);
+        store_row(a->out + weir__attention_place(a, row) * size, 1, a->dtype, sums, a->dv);
     }
 }
 
@@ -80,5 +80,5 @@ static void combine(const struct weir__attention *a, int64_t row, void *local)
     }
     for (int64_t i = 0; i < a->dv; i++)
         out[i] *= total == 0 ? 0 : 1 / total;
-    store_row(a->out + row * a->dv * size, 1, a->dtype, out, a->dv);
+    store_row(a->out + weir__attention_place(a, row) * size, 1, a->dtype, out, a->dv);
 }

@@ -2,9 +2,9 @@
  *
  * f16 and bf16 are computed in f32, bf16 by instructions that add pairs of products where the
  * processor has them (gemm_bf16.c). Every element of C is the sum over k = 0, 1,
- * ... in this order, fused where the instruction set has it, in stretches of 128 whose
+ * ... in this order, fused where the instruction set has it, in stretches of 96 whose
  * sums are added one by one, with the bias added last: cutting C among any number of
- * calls gives the same bits. `dot` chooses another order that depends on nothing but k
+ * calls gives the same bits. `dot` and `thin` choose other orders that depend on nothing but k
  * either.
  */
 #ifndef WEIR_OPS_HOST_GEMM_H
@@ -18,7 +18,7 @@ struct weir__gemm {
     const char *a, *b, *bias; /* bias may be NULL */
     char *c;
     weir_dtype dtype; /* of all four; of i8 bias and c are i32 */
-    bool dot;         /* weir__gemm_is_dot of the whole problem that this is a part of */
+    bool dot, thin; /* weir__gemm_is_dot and _is_thin of the whole problem that this is a part of */
     /* in elements */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_row, bias_col;
     /* Where set, stands in for b: writes B[k0 .. k0+kn)[j0 .. j0+jn) as rows of
@@ -48,6 +48,25 @@ static inline bool weir__gemm_is_dot(const struct weir__gemm *g)
            (g->m <= WEIR__GEMM_DOT_MAX || g->n <= WEIR__GEMM_DOT_MAX);
 }
 
+#define WEIR__GEMM_THIN_MAX 8
+
+/* Whether the problem is a few rows against a matrix that lies in rows of n. Then that is read
+ * where it lies, and k is in parts, whose sums are added up in their order. */
+static inline bool weir__gemm_is_thin(const struct weir__gemm *g)
+{
+    return !g->pack_b && !g->dot && weir_dtype_is_float(g->dtype) && g->k > 0 &&
+           g->m <= WEIR__GEMM_THIN_MAX && g->b_col == 1 && g->n >= 64;
+}
+
+/* The length of a part of k where the problem is thin: by k alone, so that nothing else shows in
+ * the result. Parts of fewer rows would be mostly sums. */
+static inline int64_t weir__gemm_part(int64_t k)
+{
+    const int64_t stretches = (k + 16 * 128 - 1) / (16 * 128);
+
+    return (stretches > 2 ? stretches : 2) * 128;
+}
+
 /* Whether weir__gemm_bf16 takes the problem: the processor multiplies pairs of bf16, and there are
  * rows enough to fill tiles, or pairs lie side by side. Asked of a whole problem, so that its parts
  * agree. */
@@ -65,5 +84,25 @@ WEIR__ISA_DECLARE(void, weir__gemm_f32, (const struct weir__gemm *g, void *local
 WEIR__ISA_DECLARE(void, weir__gemm_bf16, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_f64, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_int, (const struct weir__gemm *g, void *local));
+
+/* A thin problem in parts: writes the sums of part `part` of g's k, without the bias, as rows of
+ * f32 or of f64, `step` apart; then C from those of all parts, which are `next` apart. The second
+ * is for bf16 where weir__gemm_is_thin_pairs. Together they give what the functions above give.
+ * threads  any. */
+WEIR__ISA_DECLARE(void, weir__gemm_part_f32,
+                  (const struct weir__gemm *g, int64_t part, void *sums, int64_t step,
+                   void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_part_bf16,
+                  (const struct weir__gemm *g, int64_t part, void *sums, int64_t step,
+                   void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_part_f64,
+                  (const struct weir__gemm *g, int64_t part, void *sums, int64_t step,
+                   void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_join_f32,
+                  (const struct weir__gemm *g, const void *sums, int64_t parts, int64_t step,
+                   int64_t next, void *local));
+WEIR__ISA_DECLARE(void, weir__gemm_join_f64,
+                  (const struct weir__gemm *g, const void *sums, int64_t parts, int64_t step,
+                   int64_t next, void *local));
 
 #endif

@@ -1,9 +1,9 @@
 /* Matrix products of bf16 by instructions that multiply pairs: AMX tiles, or AVX-512 BF16.
  *
  * A is packed by rows, B in panels of 16 columns, [k / 2][16] pairs of consecutive k; both are
- * padded with zeros to whole tiles of 32 x 32 x 32. Sums are f32 in local memory, over pairs of k
- * in ascending order: cutting C among any number of calls gives the same bits. The instructions
- * take subnormal numbers as zeros.
+ * padded with zeros to whole tiles, with AMX of 32 x 32 x 32. Sums are f32 in local memory, over
+ * pairs of k in ascending order: cutting C among any number of calls gives the same bits. The
+ * instructions take subnormal numbers as zeros.
  */
 #include <string.h>
 
@@ -24,20 +24,20 @@ struct sizes {
 };
 static const struct sizes sizes[2][2] = {
     /* [AMX][in place] */
-    {{512, 512, 256}, {1024, 512, 256}},
+    {{512, 512, 512}, {1024, 512, 512}},
     {{256, 512, 1024}, {1024, 512, 1024}},
 };
 _Static_assert((UNIT * 1024 + 1024 * UNIT + 512 * 1024) * 2 + 1024 * 512 * 4 <= WEIR_LOCAL_BYTES,
                "in place");
 _Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, AMX");
-_Static_assert((512 + 512) * 256 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, dots");
+_Static_assert((512 + 512) * 512 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, dots");
 
 struct block {
     const struct weir__gemm *g;
     const struct sizes *most;
     bool amx, in_place;                   /* A is read where it lies, but for its edges */
     int64_t i0, j0, m, n, wide_m, wide_n; /* wide: in whole tiles */
-    int64_t k0, kn, wide_k;
+    int64_t k0, kn, wide_k, unit_k;       /* wide: in whole units */
     uint16_t *a;     /* [wide_m][most->k]; in place: the last rows, [UNIT][most->k] */
     uint16_t *tails; /* in place: what is beyond whole tiles along k, [m][UNIT] */
     uint32_t *b;     /* [wide_n / PANEL][most->k / 2][PANEL] */
@@ -68,7 +68,7 @@ static void pack_rows_of_a(const struct block *s, int64_t i, int64_t count, int6
 
 static void pack_a(const struct block *s)
 {
-    const int64_t rows = s->m - s->m % UNIT, k = s->kn - s->kn % UNIT;
+    const int64_t rows = s->m - s->m % UNIT, k = s->kn - s->kn % s->unit_k;
 
     if (!s->in_place) {
         pack_rows_of_a(s, 0, s->wide_m, 0, s->wide_k, s->a, s->most->k);
@@ -209,8 +209,10 @@ static void write_out(const struct block *s)
 static void run_tile(const struct block *s, int64_t i, int64_t j)
 {
     void (*const multiply)(const struct pair_tile *) = s->amx ? amx_tile : dots;
-    const int64_t whole = s->kn - s->kn % UNIT;
-    struct pair_tile t = {.b = s->b + j * (s->most->k / 2),
+    const int64_t whole = s->kn - s->kn % s->unit_k;
+    struct pair_tile t = {.rows = (int)weir__div_up(weir__min(UNIT, s->m - i), ROWS) * ROWS,
+                          .narrow = s->n - j <= PANEL,
+                          .b = s->b + j * (s->most->k / 2),
                           .b_next = s->most->k / 2 * PANEL,
                           .c = s->sums + i * s->most->n + j,
                           .c_step = s->most->n,
@@ -233,7 +235,8 @@ static void run_tile(const struct block *s, int64_t i, int64_t j)
     if (whole < s->kn) {
         t.a = s->tails + i * UNIT;
         t.b += whole / 2 * PANEL;
-        t.a_step = t.k = UNIT;
+        t.a_step = UNIT;
+        t.k = s->unit_k;
         multiply(&t);
     }
 }
@@ -242,7 +245,7 @@ static void run_block(struct block *s)
 {
     for (s->k0 = 0; s->k0 < s->g->k; s->k0 += s->most->k) {
         s->kn = weir__min(s->most->k, s->g->k - s->k0);
-        s->wide_k = wide(s->kn);
+        s->wide_k = weir__div_up(s->kn, s->unit_k) * s->unit_k;
         pack_a(s);
         pack_b(s);
         for (int64_t i = 0; i < s->wide_m; i += UNIT)
@@ -256,7 +259,12 @@ static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
 {
     const bool in_place = g->a_col == 1;
     const struct sizes most = sizes[amx][in_place];
-    struct block s = {.g = g, .most = &most, .amx = amx, .in_place = in_place, .a = local};
+    struct block s = {.g = g,
+                      .most = &most,
+                      .amx = amx,
+                      .in_place = in_place,
+                      .unit_k = amx ? UNIT : 2,
+                      .a = local};
 
     s.tails = s.a + (in_place ? UNIT : most.m) * most.k;
     s.b = (uint32_t *)(s.tails + (in_place ? most.m * UNIT : 0));
@@ -293,8 +301,18 @@ void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
 void WEIR__ISA_NAME(weir__gemm_bf16_thin)(const struct weir__gemm *g, void *local)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
-    thin_pairs(g, local);
+    thin_pairs(g, local, 0, NULL, 0);
 #else
     WEIR__ISA_NAME(weir__gemm_f32)(g, local);
+#endif
+}
+
+void WEIR__ISA_NAME(weir__gemm_part_bf16)(const struct weir__gemm *g, int64_t part, void *sums,
+                                          int64_t step, void *local)
+{
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4
+    thin_pairs(g, local, part, sums, step);
+#else
+    WEIR__ISA_NAME(weir__gemm_part_f32)(g, part, sums, step, local);
 #endif
 }

@@ -1,7 +1,8 @@
 /* Products of a few rows of bf16 with a B that is contiguous along its rows, by instructions that
  * multiply pairs: B is read once, where it lies, in long stretches of many rows at a time.
  *
- * Sums are over pairs of k in ascending order, however C is cut.
+ * Sums are over pairs of k in ascending order, those of the parts of k (weir__gemm_part) added up
+ * in their order, however C is cut.
  */
 #ifndef WEIR_OPS_HOST_GEMM_BF16_THIN_H
 #define WEIR_OPS_HOST_GEMM_BF16_THIN_H
@@ -99,36 +100,66 @@ static void thin_pairs_of_a(struct thin_part *p)
         }
 }
 
-static TARGET_BF16 void thin_pairs(const struct weir__gemm *g, void *local)
+/* Sets `sums` to those of a part of k, of the columns at hand. */
+static TARGET_BF16 void thin_part_of_pairs(struct thin_part *p, int rows, int64_t part, float *sums)
+{
+    const int64_t length = weir__gemm_part(p->g->k), end = weir__min(p->g->k, (part + 1) * length);
+
+    p->sums = sums;
+    memset(sums, 0, (size_t)(rows * p->width) * sizeof *sums);
+    for (p->k = part * length; p->k < end; p->k += 2 * THIN_DEPTH) {
+        p->rows = (int)weir__min(2 * THIN_DEPTH, end - p->k);
+        thin_pairs_of_a(p);
+        if (rows == 2)
+            thin_rows_of_b(2, p);
+        else if (rows == 4)
+            thin_rows_of_b(4, p);
+        else if (rows == 8)
+            thin_rows_of_b(8, p);
+        else
+            thin_rows_of_b(THIN_MOST, p);
+    }
+}
+
+static void thin_write_pairs(const struct thin_part *p, float *sums)
+{
+    const struct weir__gemm *g = p->g;
+
+    for (int64_t i = 0; i < g->m; i++) {
+        float *row = sums + i * p->width;
+
+        if (g->bias)
+            for (int64_t j = 0; j < p->cols; j++)
+                row[j] += load_one(g->bias, i * g->bias_row + (p->j0 + j) * g->bias_col, WEIR_BF16);
+        store_row(g->c + (i * g->c_row + p->j0 * g->c_col) * (int64_t)sizeof(uint16_t), g->c_col,
+                  WEIR_BF16, row, p->cols);
+    }
+}
+
+/* C, or where there are `sums` part `part` of its sums to them, in rows `step` apart. */
+static void thin_pairs(const struct weir__gemm *g, void *local, int64_t part, float *sums,
+                       int64_t step)
 {
     const int rows = g->m <= 2 ? 2 : g->m <= 4 ? 4 : g->m <= 8 ? 8 : THIN_MOST;
-    struct thin_part p = {.g = g, .width = THIN_SUMS / rows / THIN_STEP * THIN_STEP, .sums = local};
+    const int64_t parts = weir__div_up(g->k, weir__gemm_part(g->k));
+    struct thin_part p = {.g = g, .width = THIN_SUMS / rows / THIN_STEP * THIN_STEP};
+    float *one = local, *all = one + THIN_SUMS;
 
     for (p.j0 = 0; p.j0 < g->n; p.j0 += p.width) {
         p.cols = weir__min(p.width, g->n - p.j0);
-        memset(p.sums, 0, (size_t)(rows * p.width) * sizeof *p.sums);
-        for (p.k = 0; p.k < g->k; p.k += 2 * THIN_DEPTH) {
-            p.rows = (int)weir__min(2 * THIN_DEPTH, g->k - p.k);
-            thin_pairs_of_a(&p);
-            if (rows == 2)
-                thin_rows_of_b(2, &p);
-            else if (rows == 4)
-                thin_rows_of_b(4, &p);
-            else if (rows == 8)
-                thin_rows_of_b(8, &p);
-            else
-                thin_rows_of_b(THIN_MOST, &p);
+        if (sums) {
+            thin_part_of_pairs(&p, rows, part, one);
+            for (int64_t i = 0; i < g->m; i++)
+                memcpy(sums + i * step + p.j0, one + i * p.width, (size_t)p.cols * sizeof *one);
+            continue;
         }
-        for (int64_t i = 0; i < g->m; i++) {
-            float *row = p.sums + i * p.width;
-
-            if (g->bias)
-                for (int64_t j = 0; j < p.cols; j++)
-                    row[j] +=
-                        load_one(g->bias, i * g->bias_row + (p.j0 + j) * g->bias_col, WEIR_BF16);
-            store_row(g->c + (i * g->c_row + p.j0 * g->c_col) * (int64_t)sizeof(uint16_t), g->c_col,
-                      WEIR_BF16, row, p.cols);
+        thin_part_of_pairs(&p, rows, 0, all);
+        for (int64_t at = 1; at < parts; at++) {
+            thin_part_of_pairs(&p, rows, at, one);
+            for (int64_t j = 0; j < rows * p.width; j++)
+                all[j] += one[j];
         }
+        thin_write_pairs(&p, all);
     }
 }
 

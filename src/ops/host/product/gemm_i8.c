@@ -114,23 +114,28 @@ static void pack_four_rows(int32_t *dst, const int8_t *src, int64_t row)
 /* 16 columns that are contiguous along k, four groups of each: the transpose of 32-bit words. */
 static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
 {
-    const __m128i sign = _mm_set1_epi8((char)0x80);
-
-    for (int j = 0; j < PANEL; j += 4) {
-        __m128i r[4], t[4];
+    const __m512i sign = _mm512_set1_epi8((char)0x80);
+    __m512i r[4], t[4];
 
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++)
-            r[i] = _mm_xor_si128(_mm_loadu_si128((const void *)(src + (j + i) * col)), sign);
-        t[0] = _mm_unpacklo_epi32(r[0], r[1]);
-        t[1] = _mm_unpackhi_epi32(r[0], r[1]);
-        t[2] = _mm_unpacklo_epi32(r[2], r[3]);
-        t[3] = _mm_unpackhi_epi32(r[2], r[3]);
-        _mm_storeu_si128((__m128i *)(dst + j), _mm_unpacklo_epi64(t[0], t[2]));
-        _mm_storeu_si128((__m128i *)(dst + PANEL + j), _mm_unpackhi_epi64(t[0], t[2]));
-        _mm_storeu_si128((__m128i *)(dst + 2 * PANEL + j), _mm_unpacklo_epi64(t[1], t[3]));
-        _mm_storeu_si128((__m128i *)(dst + 3 * PANEL + j), _mm_unpackhi_epi64(t[1], t[3]));
+    for (int i = 0; i < 4; i++) {
+        const int8_t *at = src + i * col;
+
+        /* columns i, i + 4, i + 8, i + 12, in quarters */
+        r[i] = _mm512_castsi128_si512(_mm_loadu_si128((const void *)at));
+        r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128((const void *)(at + 4 * col)), 1);
+        r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128((const void *)(at + 8 * col)), 2);
+        r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128((const void *)(at + 12 * col)), 3);
+        r[i] = _mm512_xor_si512(r[i], sign);
     }
+    t[0] = _mm512_unpacklo_epi32(r[0], r[1]);
+    t[1] = _mm512_unpackhi_epi32(r[0], r[1]);
+    t[2] = _mm512_unpacklo_epi32(r[2], r[3]);
+    t[3] = _mm512_unpackhi_epi32(r[2], r[3]);
+    _mm512_storeu_si512(dst, _mm512_unpacklo_epi64(t[0], t[2]));
+    _mm512_storeu_si512(dst + PANEL, _mm512_unpackhi_epi64(t[0], t[2]));
+    _mm512_storeu_si512(dst + 2 * PANEL, _mm512_unpacklo_epi64(t[1], t[3]));
+    _mm512_storeu_si512(dst + 3 * PANEL, _mm512_unpackhi_epi64(t[1], t[3]));
 }
 
 /* A panel with an edge, or of any strides. What is beyond the edges meets zeros of A, or is not
@@ -187,6 +192,8 @@ ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, const int8_
         const __m512i b0 = _mm512_loadu_si512(b + q * PANEL);
         const __m512i b1 = _mm512_loadu_si512(b + next_panel + q * PANEL);
 
+        __builtin_prefetch(b + (q + 16) * PANEL);
+        __builtin_prefetch(b + next_panel + (q + 16) * PANEL);
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
             int32_t four;
@@ -236,17 +243,47 @@ static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, i
     ((uint32_t *)g->c)[i * g->c_row + j * g->c_col] = value;
 }
 
+/* The same of a row whose elements lie side by side. */
+static void put_row(uint32_t *restrict out, const uint32_t *restrict sums, int64_t n,
+                    int32_t row_of_a, const uint32_t *restrict bias, int64_t bias_col)
+{
+    const uint32_t less = 128u * (uint32_t)row_of_a;
+
+    for (int64_t j = 0; j < n; j++)
+        out[j] = sums[j] - less;
+    for (int64_t j = 0; j < n && bias; j++)
+        out[j] += bias[j * bias_col];
+}
+
+static void write_out(const struct block *s)
+{
+    const struct weir__gemm *g = s->g;
+
+    for (int64_t r = 0; r < s->m; r++) {
+        const int64_t i = s->i0 + r;
+        const int32_t *sums = s->sums + r * MOST_N;
+        const uint32_t *bias = (const uint32_t *)g->bias;
+
+        if (g->c_col == 1)
+            put_row((uint32_t *)g->c + i * g->c_row + s->j0, (const uint32_t *)sums, s->n,
+                    s->rows[r], bias ? bias + i * g->bias_row + s->j0 * g->bias_col : NULL,
+                    g->bias_col);
+        else
+            for (int64_t j = 0; j < s->n; j++)
+                put(g, i, s->j0 + j, sums[j], s->rows[r]);
+    }
+}
+
 static void run_block(struct block *s)
 {
     for (s->k0 = 0; s->k0 < s->g->k; s->k0 += MOST_K) {
         s->kn = weir__min(MOST_K, s->g->k - s->k0);
         pack_a(s);
-        pack_b(s);
+        if (s->i0 == 0 || s->g->k > MOST_K) /* else it is there */
+            pack_b(s);
         run_tiles(s);
     }
-    for (int64_t i = 0; i < s->m; i++)
-        for (int64_t j = 0; j < s->n; j++)
-            put(s->g, s->i0 + i, s->j0 + j, s->sums[i * MOST_N + j], s->rows[i]);
+    write_out(s);
 }
 
 /* ---- few rows: lines that are contiguous along k, where they lie ---- */

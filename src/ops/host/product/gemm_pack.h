@@ -135,13 +135,13 @@ ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, 
 ALWAYS_INLINE void pack_along(real *dst, int width, int64_t count, int64_t kn, const char *src,
                               int64_t step, weir_dtype dtype)
 {
-    const int64_t ahead = 8 * step * (int64_t)weir_dtype_size(dtype);
+    const int64_t size = (int64_t)weir_dtype_size(dtype), ahead = 8 * step * size;
 
     for (int64_t k = 0; k < kn; k++, dst += width) {
         int i = 0;
 
-        __builtin_prefetch(src + k * step * sizeof(real) + ahead);
-        __builtin_prefetch(src + k * step * sizeof(real) + ahead + 64);
+        __builtin_prefetch(src + k * step * size + ahead);
+        __builtin_prefetch(src + k * step * size + ahead + 64);
         for (; i + LANES <= count; i += LANES)
             *(vec *)(dst + i) = load_vec(src, k * step + i, dtype);
         for (; i + 4 <= count; i += 4)

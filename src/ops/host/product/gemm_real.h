@@ -169,8 +169,8 @@ static void gemm(const struct weir__gemm *g, void *local)
         dot_lines(g);
         return;
     }
-    if (is_thin(g)) {
-        thin(g, local);
+    if (g->thin) {
+        thin(g, local, (struct thin_target){.part = -1});
         return;
     }
     s.b = s.a + MB * kc;

@@ -1,6 +1,9 @@
-/* Matrix products with at most THIN_ROWS rows and B contiguous along its rows: B
- * is read once, where it lies, in long stretches. The order of the sums is that
- * of the tiles. */
+/* Matrix products with few rows and B contiguous along its rows: B is read once, where it lies, in
+ * long stretches of several rows at a time. See weir__gemm_is_thin.
+ *
+ * The order of one sum: within a part of k that of the tiles; the sums of the parts are added one
+ * by one. Parts may be computed apart, whoever adds them up.
+ */
 #ifndef WEIR_OPS_HOST_GEMM_THIN_H
 #define WEIR_OPS_HOST_GEMM_THIN_H
 
@@ -10,118 +13,224 @@
 #include "ops/host/product/gemm.h"
 #include "ops/host/product/gemm_pack.h"
 
-#define THIN_ROWS 4
-#define THIN_COLS 4096  /* whose sums stay in the first-level cache */
-#define THIN_SHORT 4096 /* bytes */
-#define THIN_AHEAD 16   /* rows of B that are on their way, if they are short */
+#define THIN_ROWS (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 8 : 4) /* at a time */
+#define THIN_DEPTH 8                                        /* rows of B at a time */
+#define THIN_SUMS 4096                                      /* that stay in the first-level cache */
+#define THIN_AHEAD 512                                      /* bytes of each row of B */
 
-_Static_assert(2 * THIN_ROWS * THIN_COLS * sizeof(real) <= WEIR_LOCAL_BYTES,
-               "sums of two stretches");
+_Static_assert(3 * THIN_SUMS * sizeof(real) <= WEIR_LOCAL_BYTES, "of a stretch, a part and all");
 
-/* sums[rows][THIN_COLS] += A[..][k .. k+depth) B[k .. k+depth)[j0 .. j0+cols). */
-ALWAYS_INLINE void thin_step(int rows, int depth, const struct weir__gemm *g, int64_t k, int64_t j0,
-                             int64_t cols, real *sums, weir_dtype dtype)
+/* The rows of B at hand and what they are multiplied by. */
+struct thin_part {
+    const struct weir__gemm *g;
+    int64_t j0, cols, width; /* width: of a row of sums */
+    int64_t k;
+    int depth;                      /* rows of B */
+    real a[THIN_ROWS * THIN_DEPTH]; /* [row][depth], zeros beyond A's edges */
+    real *sums;                     /* [rows][width] */
+    const char *ahead;              /* what is asked for meanwhile, in place of row k, column j0 */
+};
+
+/* Adds THIN_DEPTH rows of B to the sums of `nv` vectors of columns. `rows` and `nv` are constants
+ * where it is called. */
+ALWAYS_INLINE void thin_columns(int rows, int nv, const struct thin_part *p, int64_t j,
+                                weir_dtype dtype)
 {
-    vec a[8];
+    const struct weir__gemm *g = p->g;
+    const int64_t size = (int64_t)weir_dtype_size(dtype);
+    vec acc[2 * THIN_ROWS];
 
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            acc[i * nv + v] = *(const vec *)(p->sums + i * p->width + j + v * LANES);
 #pragma GCC unroll 8
-        for (int q = 0; q < depth; q++)
-            a[i * depth + q] = vec_set(load_one(g->a, i * g->a_row + (k + q) * g->a_col, dtype));
-    for (int64_t j = 0; j < cols; j += LANES) {
-        vec b[8];
+    for (int q = 0; q < THIN_DEPTH; q++) {
+        const int64_t at = (p->k + q) * g->b_row + p->j0 + j;
+        vec b[4];
 
-        /* Of short stretches the hardware has not foreseen the next: it is on another page. */
-        if (cols * (int64_t)weir_dtype_size(dtype) <= THIN_SHORT &&
-            k + THIN_AHEAD + depth <= g->k) {
-#pragma GCC unroll 8
-            for (int q = 0; q < depth; q++)
-                __builtin_prefetch(g->b + ((k + THIN_AHEAD + q) * g->b_row + j0 + j) *
-                                              (int64_t)weir_dtype_size(dtype));
-        }
-#pragma GCC unroll 8
-        for (int q = 0; q < depth; q++) {
-            const int64_t at = (k + q) * g->b_row + j0 + j;
-
-            b[q] = weir__likely(j + LANES <= cols) ? load_vec(g->b, at, dtype)
-                                                   : load_part(g->b, at, cols - j, dtype);
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++) {
+            if (v * LANES * size % 64 == 0)
+                __builtin_prefetch(p->ahead + (q * g->b_row + j + v * LANES) * size);
+            b[v] = load_vec(g->b, at + v * LANES, dtype);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
-            vec *to = (vec *)(sums + i * THIN_COLS + j), sum = *to;
+            const vec x = vec_set(p->a[i * THIN_DEPTH + q]);
 
+#pragma GCC unroll 4
+            for (int v = 0; v < nv; v++)
+                acc[i * nv + v] = fused(x, b[v], acc[i * nv + v]);
+        }
+    }
 #pragma GCC unroll 8
-            for (int q = 0; q < depth; q++)
-                sum = fused(a[i * depth + q], b[q], sum);
-            *to = sum;
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < nv; v++)
+            *(vec *)(p->sums + i * p->width + j + v * LANES) = acc[i * nv + v];
+}
+
+/* The same of what is left: fewer rows of B, n <= LANES columns. */
+ALWAYS_INLINE void thin_rest(int rows, const struct thin_part *p, int64_t j, int64_t n,
+                             weir_dtype dtype)
+{
+#pragma GCC unroll 1
+    for (int q = 0; q < p->depth; q++) {
+        const int64_t at = (p->k + q) * p->g->b_row + p->j0 + j;
+        const vec b = n == LANES ? load_vec(p->g->b, at, dtype) : load_part(p->g->b, at, n, dtype);
+
+#pragma GCC unroll 1
+        for (int i = 0; i < rows; i++) {
+            vec *sum = (vec *)(p->sums + i * p->width + j);
+
+            *sum = fused(vec_set(p->a[i * THIN_DEPTH + q]), b, *sum);
         }
     }
 }
 
-ALWAYS_INLINE void thin_rows(int rows, int depth, const struct weir__gemm *g, int64_t j0,
-                             int64_t cols, real *sums, weir_dtype dtype)
+ALWAYS_INLINE void thin_step(int rows, struct thin_part *p, weir_dtype dtype)
 {
-    int64_t k = 0;
+    const int nv = rows <= 2 ? 4 : 2;
+    const int64_t size = (int64_t)weir_dtype_size(dtype), step = nv * LANES;
+    /* within these rows; at their end in those that come next */
+    const int64_t here = p->cols - THIN_AHEAD / size;
+    const char *const b = p->g->b + (p->k * p->g->b_row + p->j0) * size;
+    int64_t j = 0;
+
+    if (p->depth == THIN_DEPTH) {
+        p->ahead = b + THIN_AHEAD;
+        for (; j + step <= weir__min(p->cols, here); j += step)
+            thin_columns(rows, nv, p, j, dtype);
+        p->ahead = b + (p->k + 2 * THIN_DEPTH <= p->g->k ? THIN_DEPTH * p->g->b_row * size : 0) -
+                   weir__max(0, here) * size;
+        for (; j + step <= p->cols; j += step)
+            thin_columns(rows, nv, p, j, dtype);
+    }
+    for (; j < p->cols; j += LANES)
+        thin_rest(rows, p, j, weir__min(LANES, p->cols - j), dtype);
+}
+
+/* The elements of A that meet rows k and on of B. */
+ALWAYS_INLINE void thin_rows_of_a(struct thin_part *p, int rows, weir_dtype dtype)
+{
+    const struct weir__gemm *g = p->g;
+
+    for (int i = 0; i < rows; i++)
+        for (int q = 0; q < THIN_DEPTH; q++)
+            p->a[i * THIN_DEPTH + q] =
+                i < g->m && q < p->depth
+                    ? load_one(g->a, i * g->a_row + (p->k + q) * g->a_col, dtype)
+                    : 0;
+}
+
+/* The same of rows k .. end of B, at least one; `rows` is a constant where it is called. */
+ALWAYS_INLINE void thin_rows(int rows, struct thin_part *p, int64_t k, int64_t end, real *total,
+                             weir_dtype dtype)
+{
+    const size_t bytes = (size_t)(rows * p->width) * sizeof(real);
+    bool set = true;
 
     do {
-        const int64_t stop = weir__min(k + STRETCH, g->k);
-        const bool first = k == 0;
-        real *to = first ? sums : sums + rows * THIN_COLS;
+        const int64_t stop = weir__min(k + STRETCH, end);
 
-        memset(to, 0, (size_t)rows * THIN_COLS * sizeof *to);
-        for (; k + depth <= stop; k += depth)
-            thin_step(rows, depth, g, k, j0, cols, to, dtype);
-        for (; k < stop; k++)
-            thin_step(rows, 1, g, k, j0, cols, to, dtype);
-        for (int i = 0; i < rows && !first; i++)
-            for (int64_t j = 0; j < cols; j++)
-                sums[i * THIN_COLS + j] += to[i * THIN_COLS + j];
-    } while (k < g->k);
+        memset(p->sums, 0, bytes);
+        for (p->k = k; p->k < stop; p->k += THIN_DEPTH) {
+            p->depth = (int)weir__min(THIN_DEPTH, stop - p->k);
+            thin_rows_of_a(p, rows, dtype);
+            thin_step(rows, p, dtype);
+        }
+        if (set)
+            memcpy(total, p->sums, bytes);
+        else
+            for (int64_t j = 0; j < rows * p->width; j++)
+                total[j] += p->sums[j];
+        set = false;
+        k = stop;
+    } while (k < end);
 }
 
-ALWAYS_INLINE void thin_typed(const struct weir__gemm *g, real *sums, weir_dtype dtype)
+ALWAYS_INLINE void thin_typed(struct thin_part *p, int64_t part, real *total, weir_dtype dtype)
 {
+    const int64_t length = weir__gemm_part(p->g->k);
+    const int64_t k = part * length, end = weir__min(p->g->k, k + length);
+
+    if (p->g->m == 1)
+        thin_rows(1, p, k, end, total, dtype);
+    else if (p->g->m == 2)
+        thin_rows(2, p, k, end, total, dtype);
+    else if (p->g->m <= 4)
+        thin_rows(4, p, k, end, total, dtype);
+    else
+        thin_rows(THIN_ROWS, p, k, end, total, dtype);
+}
+
+/* Sets `total` to the sums of a part of k, of the columns at hand. */
+static __attribute__((noinline)) void thin_one_part(struct thin_part *p, int64_t part, real *total)
+{
+#if !WEIR__REAL_F64
+    if (p->g->dtype == WEIR_F16)
+        thin_typed(p, part, total, WEIR_F16);
+    else if (p->g->dtype == WEIR_BF16)
+        thin_typed(p, part, total, WEIR_BF16);
+    else
+#endif
+        thin_typed(p, part, total, REAL_DTYPE);
+}
+
+/* Adds the bias to rows of sums, `step` apart, and writes them to columns j0 .. j0+cols of C. */
+static void thin_write(const struct weir__gemm *g, int64_t j0, int64_t cols, real *sums,
+                       int64_t step)
+{
+    const weir_dtype dtype = g->dtype;
     const int64_t size = (int64_t)weir_dtype_size(dtype);
 
-    for (int64_t j0 = 0; j0 < g->n; j0 += THIN_COLS) {
-        const int64_t cols = weir__min(THIN_COLS, g->n - j0);
-
-        switch (g->m) {
-        case 1:
-            thin_rows(1, 8, g, j0, cols, sums, dtype);
-            break;
-        case 2:
-            thin_rows(2, 4, g, j0, cols, sums, dtype);
-            break;
-        case 3:
-            thin_rows(3, 2, g, j0, cols, sums, dtype);
-            break;
-        default:
-            thin_rows(4, 2, g, j0, cols, sums, dtype);
-        }
-        for (int64_t i = 0; i < g->m; i++) {
-            real *row = sums + i * THIN_COLS;
-
-            if (g->bias)
-                for (int64_t j = 0; j < cols; j++)
-                    row[j] += load_one(g->bias, i * g->bias_row + (j0 + j) * g->bias_col, dtype);
-            store_row(g->c + (i * g->c_row + j0 * g->c_col) * size, g->c_col, dtype, row, cols);
-        }
+    for (int64_t i = 0; i < g->m; i++, sums += step) {
+        if (g->bias)
+            for (int64_t j = 0; j < cols; j++)
+                sums[j] += load_one(g->bias, i * g->bias_row + (j0 + j) * g->bias_col, dtype);
+        store_row(g->c + (i * g->c_row + j0 * g->c_col) * size, g->c_col, dtype, sums, cols);
     }
 }
 
-/* Of f16 twice as many rows, in two goes: to read B twice costs less than to pack it as f32. */
-static bool is_thin(const struct weir__gemm *g)
+/* Where the sums of parts go: to C, all added up, or those of one part to memory. */
+struct thin_target {
+    int64_t part; /* -1: all */
+    real *sums;
+    int64_t step; /* from row to row */
+};
+
+/* At most THIN_ROWS rows. */
+static void thin_some(const struct weir__gemm *g, void *local, const struct thin_target *target)
 {
-    return !g->pack_b && g->m <= (g->dtype == WEIR_F16 ? 2 : 1) * THIN_ROWS && g->b_col == 1 &&
-           g->n >= 4 * NR;
+    const int64_t rows = g->m == 1 ? 1 : g->m == 2 ? 2 : g->m <= 4 ? 4 : THIN_ROWS;
+    const int64_t parts = weir__div_up(g->k, weir__gemm_part(g->k));
+    struct thin_part p = {.g = g, .width = THIN_SUMS / rows, .sums = local};
+    real *one = p.sums + THIN_SUMS, *all = one + THIN_SUMS;
+
+    for (p.j0 = 0; p.j0 < g->n; p.j0 += p.width) {
+        p.cols = weir__min(p.width, g->n - p.j0);
+        if (target->part >= 0) {
+            thin_one_part(&p, target->part, one);
+            for (int64_t i = 0; i < g->m; i++)
+                memcpy(target->sums + i * target->step + p.j0, one + i * p.width,
+                       (size_t)p.cols * sizeof *one);
+            continue;
+        }
+        thin_one_part(&p, 0, all);
+        for (int64_t part = 1; part < parts; part++) {
+            thin_one_part(&p, part, one);
+            for (int64_t j = 0; j < rows * p.width; j++)
+                all[j] += one[j];
+        }
+        thin_write(g, p.j0, p.cols, all, p.width);
+    }
 }
 
-#if !WEIR__REAL_F64
-static void thin_f16(const struct weir__gemm *g, void *local)
+static void thin(const struct weir__gemm *g, void *local, struct thin_target target)
 {
-    const int64_t size = (int64_t)weir_dtype_size(WEIR_F16);
+    const int64_t size = (int64_t)weir_dtype_size(g->dtype);
     struct weir__gemm some = *g;
 
     for (int64_t at = 0; at < g->m; at += THIN_ROWS) {
@@ -129,21 +238,32 @@ static void thin_f16(const struct weir__gemm *g, void *local)
         some.a = g->a + at * g->a_row * size;
         some.c = g->c + at * g->c_row * size;
         some.bias = g->bias ? g->bias + at * g->bias_row * size : NULL;
-        thin_typed(&some, local, WEIR_F16);
+        thin_some(&some, local, &target);
+        target.sums += target.sums ? THIN_ROWS * target.step : 0;
     }
 }
-#endif
 
-static void thin(const struct weir__gemm *g, void *local)
+/* C from the sums of its parts, `step` from row to row and `next` from part to part. */
+static void thin_join(const struct weir__gemm *g, const real *sums, int64_t parts, int64_t step,
+                      int64_t next, void *local)
 {
-#if !WEIR__REAL_F64
-    if (g->dtype == WEIR_F16)
-        thin_f16(g, local);
-    else if (g->dtype == WEIR_BF16)
-        thin_typed(g, local, WEIR_BF16);
-    else
-#endif
-        thin_typed(g, local, REAL_DTYPE);
+    real *row = local;
+    struct weir__gemm one = *g;
+
+    one.m = 1;
+    for (int64_t i = 0; i < g->m; i++) {
+        one.c = g->c + i * g->c_row * (int64_t)weir_dtype_size(g->dtype);
+        one.bias = g->bias ? g->bias + i * g->bias_row * (int64_t)weir_dtype_size(g->dtype) : NULL;
+        for (int64_t j0 = 0; j0 < g->n; j0 += THIN_SUMS) {
+            const int64_t cols = weir__min(THIN_SUMS, g->n - j0);
+
+            memcpy(row, sums + i * step + j0, (size_t)cols * sizeof *row);
+            for (int64_t part = 1; part < parts; part++)
+                for (int64_t j = 0; j < cols; j++)
+                    row[j] += sums[part * next + i * step + j0 + j];
+            thin_write(&one, j0, cols, row, 0);
+        }
+    }
 }
 
 #endif

@@ -114,7 +114,7 @@ ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
 
 /* So many products are added up one after the other; the sums of such stretches are added then:
  * the error of a sum grows with the length of its chain. */
-enum { STRETCH = 128 };
+enum { STRETCH = 96 };
 
 /* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
  * product of a panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at
@@ -183,16 +183,12 @@ ALWAYS_INLINE int tile_cols(int64_t cols)
 ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, const real *b,
                                 int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {
-    switch (tile_cols(cols)) {
-    case NR:
+    if (tile_cols(cols) == NR) /* no switch: with two vectors to a panel, cases would be the same */
         tile(rows, NV, kn, a, b, ldb, at, c, ldc, add);
-        break;
-    case 2 * LANES:
+    else if (tile_cols(cols) == 2 * LANES)
         tile(rows, 2, kn, a, b, ldb, at, c, ldc, add);
-        break;
-    default:
+    else
         tile(rows, 1, kn, a, b, ldb, at, c, ldc, add);
-    }
 }
 
 /* The tile of a packed panel of A with `rows` valid rows and of `cols` valid

@@ -86,6 +86,7 @@ static void run_part(const struct weir__grouped *a, int64_t group, int64_t begin
             whole.bias += group * a->bias_group * size;
     }
     whole.dot = whole.k > 0 && weir__gemm_is_dot(&whole);
+    whole.thin = weir__gemm_is_thin(&whole);
     g = whole;
     if (a->along == WEIR__GROUPED_COLUMNS) {
         g.m = weir__min(whole.m, last * UNIT) - first * UNIT;

@@ -106,47 +106,71 @@ struct pair_tile {
     const uint32_t *b; /* two panels, b_next pairs apart */
     float *c;          /* UNIT rows, c_step apart */
     int64_t a_step, b_next, c_step;
-    int64_t k; /* a multiple of UNIT */
+    int64_t k; /* a multiple of UNIT, or of 2 for dots */
     bool add;  /* to what is in c */
+    /* for dots: how many rows are wanted, in whole ROWS, and whether the first panel alone is */
+    int rows;
+    bool narrow;
 };
 
 #define TARGET_BF16 __attribute__((target("avx512bf16")))
 #define ROWS 8
 
-static TARGET_BF16 void dots(const struct pair_tile *t)
+/* ROWS rows by `panels` panels, a constant where it is called. */
+ALWAYS_INLINE TARGET_BF16 void dots_of_rows(int panels, const struct pair_tile *t,
+                                            const uint16_t *a, float *c)
 {
     const int64_t a_step = t->a_step, c_step = t->c_step;
-    const uint16_t *a = t->a;
-    float *c = t->c;
-
-    for (int part = 0; part < UNIT / ROWS; part++, a += ROWS * a_step, c += ROWS * c_step) {
-        __m512 acc[2 * ROWS];
+    __m512 acc[2 * ROWS];
 
 #pragma GCC unroll 8
-        for (int i = 0; i < ROWS; i++) {
-            acc[2 * i] = t->add ? _mm512_loadu_ps(c + i * c_step) : _mm512_setzero_ps();
-            acc[2 * i + 1] = t->add ? _mm512_loadu_ps(c + i * c_step + PANEL) : _mm512_setzero_ps();
-        }
-        for (int64_t p = 0; p < t->k / 2; p++) {
-            const __m512bh b0 = (__m512bh)_mm512_loadu_si512(t->b + p * PANEL);
-            const __m512bh b1 = (__m512bh)_mm512_loadu_si512(t->b + t->b_next + p * PANEL);
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < panels; v++)
+            acc[2 * i + v] =
+                t->add ? _mm512_loadu_ps(c + i * c_step + v * PANEL) : _mm512_setzero_ps();
+    for (int64_t p = 0; p < t->k / 2; p++) {
+        __m512bh b[2];
 
-#pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++) {
-                int32_t two;
-                __m512bh x;
-
-                memcpy(&two, a + i * a_step + 2 * p, sizeof two);
-                x = (__m512bh)_mm512_set1_epi32(two);
-                acc[2 * i] = _mm512_dpbf16_ps(acc[2 * i], x, b0);
-                acc[2 * i + 1] = _mm512_dpbf16_ps(acc[2 * i + 1], x, b1);
-            }
+#pragma GCC unroll 2
+        for (int v = 0; v < panels; v++) {
+            __builtin_prefetch(t->b + v * t->b_next + (p + 16) * PANEL);
+            b[v] = (__m512bh)_mm512_loadu_si512(t->b + v * t->b_next + p * PANEL);
         }
 #pragma GCC unroll 8
         for (int i = 0; i < ROWS; i++) {
-            _mm512_storeu_ps(c + i * c_step, acc[2 * i]);
-            _mm512_storeu_ps(c + i * c_step + PANEL, acc[2 * i + 1]);
+            int32_t two;
+            __m512bh x;
+
+            memcpy(&two, a + i * a_step + 2 * p, sizeof two);
+            x = (__m512bh)_mm512_set1_epi32(two);
+#pragma GCC unroll 2
+            for (int v = 0; v < panels; v++)
+                acc[2 * i + v] = _mm512_dpbf16_ps(acc[2 * i + v], x, b[v]);
         }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < panels; v++)
+            _mm512_storeu_ps(c + i * c_step + v * PANEL, acc[2 * i + v]);
+}
+
+static TARGET_BF16 void dots(const struct pair_tile *t)
+{
+    for (int i = 0; i < t->rows; i += ROWS) {
+        /* the sums that come next, of these columns or beside them */
+        const float *next = t->c + (i + ROWS < t->rows ? (i + ROWS) * t->c_step : UNIT);
+
+#pragma GCC unroll 8
+        for (int r = 0; r < ROWS; r++) {
+            __builtin_prefetch(next + r * t->c_step, 1);
+            __builtin_prefetch(next + r * t->c_step + PANEL, 1);
+        }
+        if (t->narrow)
+            dots_of_rows(1, t, t->a + i * t->a_step, t->c + i * t->c_step);
+        else
+            dots_of_rows(2, t, t->a + i * t->a_step, t->c + i * t->c_step);
     }
 }
 

@@ -107,6 +107,14 @@ struct alignas(8) uint2 {
     unsigned x, y;
 };
 
+struct alignas(8) float2 {
+    float x, y;
+};
+
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+
 static inline uint2 make_uint2(unsigned x, unsigned y)
 {
     return {x, y};

@@ -91,3 +91,24 @@ template <int dtype> EMU_PLAIN static void multiply(float *c, const uint32_t *a,
         c[i] = (float)sum;
     }
 }
+
+EMU_PLAIN static void multiply_tf32(float *c, const uint32_t *a, const uint32_t *b)
+{
+    struct {
+        uint32_t a[4], b[2];
+    } own = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, theirs[EMU_WARP];
+    const emu_slot *all = emu->meet(~0u, EMU_MMA, &own, sizeof own);
+    int lane = emu_lane();
+
+    for (int i = 0; i < EMU_WARP; i++)
+        memcpy(&theirs[i], all[i].bytes, sizeof own);
+    for (int i = 0; i < 4; i++) {
+        int row = lane / 4, column = lane % 4 * 2 + i % 2;
+        double sum = c[i];
+
+        for (int k = 0; k < 8; k++)
+            sum += (double)__uint_as_float(theirs[row * 4 + k % 4].a[k / 4 * 2 + i / 2] & ~0x1fffu) *
+                   (double)__uint_as_float(theirs[column * 4 + k % 4].b[k / 4] & ~0x1fffu);
+        c[i] = (float)sum;
+    }
+}

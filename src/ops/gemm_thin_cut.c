@@ -1,0 +1,56 @@
+/* Cutting of products of few rows along k. */
+#include "ops/gemm_thin_cut.h"
+
+#include "ops/host/product/gemm_bf16.h"
+
+#define SHORT_ROW 8192  /* bytes of a row for each core: more are read well anyway */
+#define SMALL (1 << 20) /* bytes of a matrix that is not worth two phases */
+#define PIECE 512       /* bytes of a row that a block reads at least */
+#define BLOCKS_A_CORE 2 /* for cores that are late */
+
+static int64_t parts_of(const struct weir__gemm *g)
+{
+    return weir__div_up(g->k, weir__gemm_part(g->k));
+}
+
+size_t weir__thin_scratch(const struct weir__gemm *g, unsigned cores)
+{
+    const int64_t row = g->n * (int64_t)weir_dtype_size(g->dtype);
+
+    if (!(g->thin || weir__gemm_is_thin_pairs(g)) || cores == 1 || row * g->k < SMALL ||
+        row >= (int64_t)cores * SHORT_ROW || parts_of(g) == 1)
+        return 0;
+    return (size_t)(parts_of(g) * g->m * g->n) * weir__thin_sum_size(g->dtype);
+}
+
+void weir__thin_make(struct weir__thin_cut *cut, const struct weir__gemm *g, void *scratch,
+                     unsigned cores)
+{
+    const int64_t row = g->n * (int64_t)weir_dtype_size(g->dtype);
+    const unsigned blocks =
+        weir__tile_blocks(row * g->k / WEIR__TILE_BYTES_PER_NS, BLOCKS_A_CORE * (int64_t)cores,
+                          BLOCKS_A_CORE * cores);
+    const int64_t wanted = weir__div_up((int64_t)blocks, parts_of(g));
+
+    *cut = (struct weir__thin_cut){
+        .sums = scratch,
+        .parts = parts_of(g),
+        .pieces = weir__max(1, weir__min(wanted, row / PIECE)),
+    };
+    if (g->dtype == WEIR_F64) {
+        cut->part = WEIR__ISA_PICK(weir__gemm_part_f64);
+        cut->join = WEIR__ISA_PICK(weir__gemm_join_f64);
+    } else {
+        cut->part = weir__gemm_is_thin_pairs(g) ? WEIR__ISA_PICK(weir__gemm_part_bf16)
+                                                : WEIR__ISA_PICK(weir__gemm_part_f32);
+        cut->join = WEIR__ISA_PICK(weir__gemm_join_f32);
+    }
+}
+
+struct weir__range weir__thin_columns(const struct weir__thin_cut *cut, int64_t n, unsigned index)
+{
+    const weir_block piece = {.index = (unsigned)(index % cut->pieces),
+                              .count = (unsigned)cut->pieces};
+
+    return weir__tile_range(n, 64, &piece);
+}
