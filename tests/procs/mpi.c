@@ -3,26 +3,14 @@
  * (scripts/mpi-env installs the latter two), else it is looked for in PATH. WEIR_MPI says which
  * library the ranks load; without it, the one that came with a launcher that was named. */
 #define _GNU_SOURCE
-#include "kids.h"
+#include "mpi_launch.h"
 
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include "comm/procs/mpi/api.h"
 
-extern char **environ;
-
-struct family {
-    const char *launcher, *variable, *library;
-    const char *options[6];
-    const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
-};
 static const struct family open_mpi = {.launcher = "mpirun.openmpi",
                                        .variable = "TEST_OPEN_MPI",
                                        .library = "libmpi.so.40",
@@ -37,134 +25,6 @@ static const struct family mpich_far = {.launcher = "mpiexec.hydra",
                                         .variable = "TEST_MPICH",
                                         .library = "libmpi_abi.so.1",
                                         .hosts = "mpich"};
-
-static bool is_in_path(const char *name)
-{
-    char path[600], *dirs = strdup(getenv("PATH") ? getenv("PATH") : ""), *rest = dirs;
-    bool found = false;
-
-    for (const char *dir; !found && (dir = strsep(&rest, ":"));) {
-        snprintf(path, sizeof path, "%s/%s", dir, name);
-        found = !access(path, X_OK);
-    }
-    free(dirs);
-    return found;
-}
-
-static void need_two_hosts(void)
-{
-    char why[200] = "";
-    FILE *out = popen(TWO_HOSTS " try 2>&1", "r");
-    int status;
-
-    CHECK(out);
-    if (!fgets(why, sizeof why, out))
-        why[0] = 0;
-    why[strcspn(why, "\n")] = 0;
-    status = pclose(out);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        SKIP("%s", why);
-    test_note("%s", why);
-    CHECK_EQ(status, 0);
-}
-
-/* The library that the ranks load, in `path` if it is beside the launcher that was named. */
-static const char *library_of(const struct family *f, char *path, size_t size)
-{
-    const char *launcher = getenv(f->variable), *slash = launcher ? strrchr(launcher, '/') : NULL;
-
-    if (getenv("WEIR_MPI"))
-        return getenv("WEIR_MPI");
-    snprintf(path, size, "%.*s/../lib/%s", slash ? (int)(slash - launcher) : 0, launcher,
-             f->library);
-    return slash && !access(path, R_OK) ? path : f->library;
-}
-
-/* The launcher; the case is skipped where there is none. */
-static const char *need(const struct family *f)
-{
-    const char *given = getenv(f->variable);
-    char path[600];
-    const char *library = library_of(f, path, sizeof path);
-
-    if (TEST_SANITIZED)
-        SKIP("MPI libraries are not built for sanitizers");
-    if (!given && !is_in_path(f->launcher))
-        SKIP("%s is not in PATH, and %s does not name it", f->launcher, f->variable);
-    if (!dlopen(library, RTLD_NOW | RTLD_LOCAL))
-        SKIP("%s: it is not installed", library);
-    if (f->hosts)
-        need_two_hosts();
-    return given ? given : f->launcher;
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
-static void remove_folder(const char *path)
-{
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
-static int launch(const struct family *f, int n, const char *scenario, char *text, size_t size)
-{
-    char self[300] = "", ranks[8], *env[300], name[80], path[600], library[620];
-    /* Open MPI's processes that start at once stumble over each other's folder. */
-    char folder[] = "/tmp/weir-mpi-XXXXXX", folder_env[60];
-    const char *launcher, *args[16],
-        *own[] = {f->hosts ? "KID_FAR=1" : "WEIR_ENGINE=mpi", "KID_FEWER=1", name, folder_env,
-                  library};
-    posix_spawn_file_actions_t files;
-    int nargs = 0, nenv = 0, out[2], status;
-    size_t have = 0;
-    ssize_t got;
-    pid_t pid;
-
-    launcher = need(f); /* before there is anything to remove */
-    CHECK(mkdtemp(folder));
-    snprintf(folder_env, sizeof folder_env, "TMPDIR=%s", folder);
-    CHECK(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    snprintf(ranks, sizeof ranks, "%d", n);
-    snprintf(name, sizeof name, "KID_SCENARIO=%s", scenario);
-    snprintf(library, sizeof library, "WEIR_MPI=%s", library_of(f, path, sizeof path));
-    if (f->hosts) {
-        args[nargs++] = TWO_HOSTS;
-        args[nargs++] = f->hosts;
-    }
-    args[nargs++] = launcher;
-    for (int i = 0; f->options[i]; i++)
-        args[nargs++] = f->options[i];
-    if (!f->hosts)
-        args[nargs++] = "-n";
-    args[nargs++] = ranks;
-    args[nargs++] = self;
-    args[nargs] = NULL;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        env[nenv++] = (char *)own[i];
-    for (char **e = environ; *e && nenv < 298; e++)
-        env[nenv++] = *e;
-    env[nenv] = NULL;
-    CHECK(!pipe2(out, O_CLOEXEC));
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, out[1], 1);
-    posix_spawn_file_actions_adddup2(&files, out[1], 2);
-    CHECK_EQ(posix_spawnp(&pid, args[0], &files, NULL, (char *const *)args, env), 0);
-    posix_spawn_file_actions_destroy(&files);
-    close(out[1]);
-    while ((got = read(out[0], text + have, size - 1 - have)) > 0)
-        have += (size_t)got;
-    text[have] = 0;
-    close(out[0]);
-    CHECK(waitpid(pid, &status, 0) == pid);
-    remove_folder(folder);
-    return status;
-}
 
 /* How many lines of the file have that in them, once there are so many lines or none comes. */
 static int count_lines(const char *path, const char *part, int lines)
@@ -222,12 +82,12 @@ static void lose_by_mpi(int ranks, const char *name, const char *scenario)
     char text[8000];
     pthread_t thread;
 
-    need(&stays); /* before there is a thread */
+    mpi_need(&stays); /* before there is a thread */
     snprintf(l.log, sizeof l.log, "/tmp/weir-test-mpi-%d", (int)getpid());
     snprintf(l.victim, sizeof l.victim, "%s.pid", l.log);
     setenv("KID_LOG", l.log, 1);
     CHECK(!pthread_create(&thread, NULL, end_victim, &l));
-    launch(&stays, ranks, scenario, text, sizeof text);
+    mpi_launch(&stays, ranks, scenario, text, sizeof text);
     pthread_join(thread, NULL);
     test_note("%s, of %d ranks: %.1200s", name, ranks, text);
     CHECK_EQ(count_lines(l.log, name, ranks - 1), ranks - 1);
@@ -303,7 +163,7 @@ TEST_TIMEOUT(procs_mpi, a_rank_that_dies_while_communicators_are_made_is_named, 
 static void run_well(const struct family *f, int n, const char *scenario)
 {
     char text[8000];
-    int status = launch(f, n, scenario, text, sizeof text);
+    int status = mpi_launch(f, n, scenario, text, sizeof text);
 
     test_note("%s by %s: %.600s", scenario, f->launcher, text);
     CHECK_EQ(status, 0);
@@ -315,7 +175,7 @@ static void disagree(const struct family *f)
     char text[8000];
     int said = 0;
 
-    launch(f, 3, "shapes", text, sizeof text);
+    mpi_launch(f, 3, "shapes", text, sizeof text);
     test_note("%.1500s", text);
     for (const char *at = text; (at = strstr(at, "the shape differs")); at++)
         said++;
@@ -422,7 +282,7 @@ static void lose_far(int ranks, const char *variable, const char *value, int say
     snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
     setenv("KID_LOG", log, 1);
     setenv(variable, value, 1);
-    launch(&open_mpi_far, ranks, "calls", text, sizeof text);
+    mpi_launch(&open_mpi_far, ranks, "calls", text, sizeof text);
     test_note("%.600s", text);
     CHECK_EQ(count_lines(log, what, say), say);
     unlink(log);
@@ -437,6 +297,57 @@ TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_sid
 TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour, 120)
 {
     lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
+}
+
+static int (*test_request)(void **request, int *flag, void *status);
+
+/* Nothing is seen to have come for a while: by then the link says that the other has left. */
+static int test_later(void **request, int *flag, void *status)
+{
+    static uint64_t since;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    since = since ? since : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    *flag = 0;
+    if ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 < since + 300)
+        return 0;
+    return test_request(request, flag, status);
+}
+
+SCENARIO(left_behind)
+{
+    struct weir__mpi_api *api = (struct weir__mpi_api *)weir__mpi_load();
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    int me = weir_rank_index(weir_group_self(g));
+    weir_tensor *x = numbers(dev, 3, me), *y;
+
+    CHECK(api);
+    test_request = api->test;
+    if (!me)
+        api->test = test_later;
+    CHECK_OK(weir_broadcast(weir_group_self(g), x, 1, &y));
+    CHECK_OK(weir_device_sync(dev));
+    expect_numbers(y, 3, 1, 1);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    leave(g, dev);
+}
+
+TEST(procs_mpi, what_a_rank_sent_before_it_left_still_counts)
+{
+    run_well(&open_mpi, 2, "left_behind");
+    run_well(&mpich, 2, "left_behind");
+}
+
+TEST(procs_mpi, a_rank_that_has_left_is_named_by_who_calls)
+{
+    char text[8000];
+
+    mpi_launch(&open_mpi, 2, "leaves", text, sizeof text);
+    test_note("%.600s", text);
+    CHECK_STR(text, "AllReduce (call 1 of group 'world'): rank 1 has left");
 }
 
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
@@ -479,7 +390,7 @@ TEST(procs_mpi, processes_without_an_mpi_launcher_are_told_so)
     const char *const extra[] = {"WEIR_ENGINE=mpi", "OMPI_ALLOW_RUN_AS_ROOT=1", NULL};
     struct kids k;
 
-    need(&open_mpi);
+    mpi_need(&open_mpi);
     kids_start(&k, 2, "lonely", extra);
     for (int i = 0; i < 2; i++) {
         kids_end(&k, i);

@@ -227,6 +227,8 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
     weir__spin_unlock(&p->group->lock);
     missing = weir__ranks_without(&m->channel->members, &arrived);
     if (gone >= 0 && (gone = find_gone(p, &missing)) >= 0) {
+        if (engine_of(p)->may_come && engine_of(p)->may_come(p, m, gone))
+            return;
         say_gone(p, gone, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
     } else if (m->since_ns && now_ns > m->since_ns && weir__ranks_next(&missing, 0) >= 0 &&

@@ -129,6 +129,9 @@ struct weir__engine {
     /* Whether a rank, or for -1 any, will never come to this group again. NULL: the link knows all.
      */
     bool (*closed)(const struct weir__procs_group *p, int rank);
+    /* Whether the call of a rank that has left may still be on its way: its messages may come later
+     * than the link's word that it left. Asked again until it is there or cannot be. NULL: no. */
+    bool (*may_come)(struct weir__procs_group *p, struct weir__rendezvous *m, int rank);
     /* Whether that rank's call of this number is there. NULL: nobody can tell before it is met. */
     bool (*has_arrived)(const struct weir__procs_group *p, const struct weir__channel *channel,
                         uint64_t call, int rank);

@@ -370,39 +370,6 @@ static bool place_on_device(struct weir__procs_group *p, struct weir__rendezvous
     return true;
 }
 
-/* A member that died, as far as the link or this host knows; -1: none. */
-static int find_dead(const struct weir__procs_group *p, const struct weir__rendezvous *m)
-{
-    WEIR__EACH_RANK(rank, &m->channel->members)
-    {
-        const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
-        int gone = atomic_load(&peer->gone);
-
-        if (rank == p->self || gone == WEIR__GONE_LEFT)
-            continue;
-        if (gone || (peer->host == weir__host_id() && weir__process_state(peer->pid) == 'Z'))
-            return rank;
-    }
-    return -1;
-}
-
-/* MPI says that something failed. The link knows who died, and says so first: ranks that have heard
- * it before are gone too. Else this host is asked, or MPI's words must do. */
-static enum weir__step stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
-                                     struct weir__participant **woken)
-{
-    const struct weir__visit *v = m->more;
-    char text[40];
-    int dead;
-
-    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < WEIR__MPI_PATIENCE_NS)
-        return WEIR__STEP_WAITS;
-    dead = find_dead(p, m);
-    snprintf(text, sizeof text, "rank %d died", dead);
-    weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, dead < 0 ? v->mpi->error : text, woken);
-    return WEIR__STEP_BROKE;
-}
-
 enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezvous *m,
                                struct weir__ranks *arrived, struct weir__participant **woken)
 {
@@ -426,7 +393,7 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
         waits = weir__mpi_is_under_way(mpi, v->mpi, 1u << WEIR__MPI_RECV_BYTES);
     }
     if (waits || !v->mpi->moves || v->mpi->failed_ns)
-        return stay_or_break(p, m, woken);
+        return weir__mpi_stay_or_break(p, m, woken);
     point_into_pieces(p, m);
     if (p->world->sharing && !place_on_device(p, m)) {
         weir__procs_break_over(p, m, weir__last_status(), weir_last_error(), woken);
@@ -449,7 +416,7 @@ static enum weir__step gather(struct weir__procs_group *p, struct weir__rendezvo
     }
     if (weir__mpi_is_under_way(p->world->mpi, v->mpi, 1u << WEIR__MPI_RECV_BYTES) ||
         v->mpi->failed_ns)
-        return stay_or_break(p, m, woken);
+        return weir__mpi_stay_or_break(p, m, woken);
     point_into_pieces(p, m);
     return WEIR__STEP_HERE;
 }
@@ -463,7 +430,7 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
     if (weir__procs_round_follows(p, m))
         return gather(p, m, woken);
     if (weir__mpi_is_under_way(p->world->mpi, v->mpi, ~0u) || v->mpi->failed_ns)
-        return stay_or_break(p, m, woken);
+        return weir__mpi_stay_or_break(p, m, woken);
     unplace(p->world, v->mpi);
     free_call(v->mpi);
     v->mpi = NULL;

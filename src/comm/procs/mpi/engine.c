@@ -293,6 +293,7 @@ const struct weir__engine weir__mpi_engine = {
     .leave = mpi_leave,
     .left = weir__mpi_left,
     .give_up = weir__mpi_give_up,
+    .may_come = weir__mpi_may_come,
     .broken = mpi_broken,
     .pause = mpi_pause,
 };

@@ -43,6 +43,8 @@ struct weir__mpi_call {
     } * requests;
     struct weir__ranks arrived; /* whose records are here */
     int narrived;
+    uint64_t left_ns; /* since when a rank that has left is missing; 0: none is */
+    int left_looks;   /* for its record, since then */
     uint64_t failed_ns;
     char error[300];
     size_t record_size;
@@ -83,5 +85,12 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
 void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m);
 /* Frees orphans whose requests are over. */
 void weir__mpi_bury(struct weir__mpi *mpi);
+
+/* ---- gone.c: under world->lock ---- */
+
+/* For a call that cannot go on yet: it waits, or if MPI failed and time is up the group breaks. */
+enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                        struct weir__participant **woken);
+bool weir__mpi_may_come(struct weir__procs_group *p, struct weir__rendezvous *m, int rank);
 
 #endif

@@ -1,0 +1,54 @@
+/* Ranks that died or left while a call of engine `mpi` waits for them. */
+#include <stdio.h>
+
+#include "comm/procs/mpi/mpi.h"
+
+/* A member that died, as far as the link or this host knows; -1: none. */
+static int find_dead(const struct weir__procs_group *p, const struct weir__rendezvous *m)
+{
+    WEIR__EACH_RANK(rank, &m->channel->members)
+    {
+        const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
+        int gone = atomic_load(&peer->gone);
+
+        if (rank == p->self || gone == WEIR__GONE_LEFT)
+            continue;
+        if (gone || (peer->host == weir__host_id() && weir__process_state(peer->pid) == 'Z'))
+            return rank;
+    }
+    return -1;
+}
+
+/* MPI says that something failed. The link knows who died, and says so first: ranks that have heard
+ * it before are gone too. Else this host is asked, or MPI's words must do. */
+enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
+                                        struct weir__participant **woken)
+{
+    const struct weir__visit *v = m->more;
+    char text[40];
+    int dead;
+
+    if (!v->mpi->failed_ns || weir__clock_ns() - v->mpi->failed_ns < WEIR__MPI_PATIENCE_NS)
+        return WEIR__STEP_WAITS;
+    dead = find_dead(p, m);
+    snprintf(text, sizeof text, "rank %d died", dead);
+    weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, dead < 0 ? v->mpi->error : text, woken);
+    return WEIR__STEP_BROKE;
+}
+
+/* A send is over when MPI has a copy, so a rank may leave before its record is here; a look may
+ * take in one message of many. What it sent is here once there was time for it and MPI was asked
+ * often. */
+bool weir__mpi_may_come(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
+{
+    enum { LOOKS = 100 };
+    const struct weir__visit *v = m->more;
+    struct weir__mpi_call *c = v->mpi;
+    uint64_t now = weir__clock_ns();
+
+    if (atomic_load(&p->world->peers[p->world_rank[rank]].gone) != WEIR__GONE_LEFT)
+        return false;
+    if (!c->left_ns)
+        c->left_ns = now;
+    return ++c->left_looks < LOOKS || now - c->left_ns < WEIR__MPI_PATIENCE_NS;
+}

@@ -1,0 +1,19 @@
+/* Ranks started by an MPI's launcher: the process of a case starts this program again under it. */
+#ifndef TESTS_PROCS_MPI_LAUNCH_H
+#define TESTS_PROCS_MPI_LAUNCH_H
+
+#include "kids.h"
+
+struct family {
+    const char *launcher, *variable, *library;
+    const char *options[6];
+    const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
+};
+
+/* The launcher; the case is skipped where there is none. */
+const char *mpi_need(const struct family *f);
+/* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
+int mpi_launch(const struct family *f, int n, const char *scenario, char *text, size_t size);
+void remove_folder(const char *path);
+
+#endif
