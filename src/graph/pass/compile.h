@@ -141,10 +141,14 @@ static inline void weir__reach_max(int *clock, const int *other, int nstreams)
         if (clock[s] < other[s])
             clock[s] = other[s];
 }
+static inline const int *weir__reach_clock(const struct weir__reach *r, int v)
+{
+    return r->clock + (size_t)v * (size_t)r->nstreams;
+}
 static inline bool weir__reach_before(const struct weir__reach *r, const struct weir__compile *c,
                                       int a, int b)
 {
-    return c->position[a] < r->clock[(size_t)b * (size_t)r->nstreams + (size_t)c->stream[a]];
+    return c->position[a] < weir__reach_clock(r, b)[c->stream[a]];
 }
 
 /* The value lives in the arena: made by a live node, no output. */

@@ -28,16 +28,6 @@ struct weir__lifetimes {
     int64_t *alive; /* by node: bytes alive beside it if nodes ran in program order */
 };
 
-/* Every use of the item is over before node v starts. */
-static inline bool weir__lifetime_over(const struct weir__lifetimes *items,
-                                       const struct weir__lifetime *item, int v)
-{
-    for (int i = 0; i < item->nuses; i++)
-        if (!weir__reach_before(&items->reach, items->c, items->uses[item->first_use + i], v))
-            return false;
-    return true;
-}
-
 /* How much of the work that grows with pairs of items that may not share is taken on. */
 struct weir__memory_effort {
     int64_t kept;   /* pairs for memory_fit.c, 12 bytes each */

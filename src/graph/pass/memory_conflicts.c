@@ -2,14 +2,21 @@
  *
  * An item that is over before one node of a stream is over before all that follow on it.
  * So each stream has a list of items that its later nodes may conflict with, and looking
- * through it is paid for by the conflicts found and by the items dropped for good.
+ * through it is paid for by the conflicts found and by the items dropped for good. Beside
+ * each item the list has one use that is not over: until it is, the others do not matter.
  */
 #include "graph/pass/memory.h"
 
 #include <string.h>
 
+/* Where a use stands: on which stream, and how far down it. */
+struct use {
+    int stream, position;
+};
+
 struct weir__open_items {
-    int *list; /* in order of definition, or of offset if that is asked for */
+    int *list;        /* in order of definition, or of offset if that is asked for */
+    struct use *open; /* of the item at the same place: a use that was not over */
     int n, cap;
     int next; /* items from here on have not been looked at */
 };
@@ -24,27 +31,42 @@ weir_status weir__conflicts_init(struct weir__conflicts *k, const struct weir__l
 
 void weir__conflicts_fini(struct weir__conflicts *k)
 {
-    for (int s = 0; k->open && s < k->items->c->nstreams; s++)
+    for (int s = 0; k->open && s < k->items->c->nstreams; s++) {
         weir__free(k->open[s].list);
+        weir__free(k->open[s].open);
+    }
     weir__free(k->open);
 }
 
-static bool insert(struct weir__open_items *open, int item, const int64_t *offset)
+static bool grow(struct weir__open_items *open)
+{
+    int cap = open->cap ? 2 * open->cap : 64;
+    int *list = weir__malloc((size_t)cap * sizeof *list);
+    struct use *uses = weir__malloc((size_t)cap * sizeof *uses);
+
+    if (!list || !uses) {
+        weir__free(list);
+        weir__free(uses);
+        return false;
+    }
+    if (open->n) {
+        memcpy(list, open->list, (size_t)open->n * sizeof *list);
+        memcpy(uses, open->open, (size_t)open->n * sizeof *uses);
+    }
+    weir__free(open->list);
+    weir__free(open->open);
+    open->list = list;
+    open->open = uses;
+    open->cap = cap;
+    return true;
+}
+
+static bool insert(struct weir__open_items *open, int item, struct use use, const int64_t *offset)
 {
     int at = open->n;
 
-    if (open->n == open->cap) {
-        int cap = open->cap ? 2 * open->cap : 64;
-        int *bigger = weir__malloc((size_t)cap * sizeof *bigger);
-
-        if (!bigger)
-            return false;
-        if (open->n)
-            memcpy(bigger, open->list, (size_t)open->n * sizeof *bigger);
-        weir__free(open->list);
-        open->list = bigger;
-        open->cap = cap;
-    }
+    if (open->n == open->cap && !grow(open))
+        return false;
     for (int low = 0; offset && low < at;) { /* where larger offsets begin */
         int middle = (low + at) / 2;
 
@@ -54,9 +76,29 @@ static bool insert(struct weir__open_items *open, int item, const int64_t *offse
             low = middle + 1;
     }
     memmove(open->list + at + 1, open->list + at, (size_t)(open->n - at) * sizeof *open->list);
+    memmove(open->open + at + 1, open->open + at, (size_t)(open->n - at) * sizeof *open->open);
     open->list[at] = item;
+    open->open[at] = use;
     open->n++;
     return true;
+}
+
+/* A use of the item that is not over where the clock stands; false if there is none. */
+static bool find_open(const struct weir__lifetimes *items, int item, const int *clock,
+                      struct use *out)
+{
+    const struct weir__lifetime *l = &items->item[item];
+
+    for (int i = 0; i < l->nuses; i++) {
+        int node = items->uses[l->first_use + i];
+        struct use use = {items->c->stream[node], items->c->position[node]};
+
+        if (use.position >= clock[use.stream]) {
+            *out = use;
+            return true;
+        }
+    }
+    return false;
 }
 
 weir_status weir__conflicts_of(struct weir__conflicts *k, int j, const int64_t *offset,
@@ -64,15 +106,20 @@ weir_status weir__conflicts_of(struct weir__conflicts *k, int j, const int64_t *
 {
     const struct weir__lifetimes *items = k->items;
     int v = items->item[j].def, kept = 0;
+    const int *clock = weir__reach_clock(&items->reach, v);
     struct weir__open_items *open = &k->open[items->c->stream[v]];
+    struct use use;
 
-    for (int i = 0; i < open->n; i++)
-        if (!weir__lifetime_over(items, &items->item[open->list[i]], v))
-            open->list[kept++] = open->list[i];
+    for (int i = 0; i < open->n; i++) {
+        use = open->open[i];
+        if (use.position < clock[use.stream] && !find_open(items, open->list[i], clock, &use))
+            continue;
+        open->list[kept] = open->list[i];
+        open->open[kept++] = use;
+    }
     open->n = kept;
     for (; open->next < j; open->next++)
-        if (!weir__lifetime_over(items, &items->item[open->next], v) &&
-            !insert(open, open->next, offset))
+        if (find_open(items, open->next, clock, &use) && !insert(open, open->next, use, offset))
             return weir__fail_nomem("allocating lifetimes of %d values", items->n);
     *list = open->list;
     *n = open->n;
