@@ -4,21 +4,15 @@
  * kernels a piece is what a thread holds in registers, and a launch is one text. On the host a
  * piece may also be some rows, which operators of several shapes have in common (fuse_rows.c).
  *
- * Nothing may be written that an operator of the launch still needs at another place: bytes
- * in memory that one of them writes are touched by the others only at the same positions.
- * Operators that follow indices, and rotary embeddings, stand side by side in a launch: none
- * touches what another writes. Memory is placed before this pass, so values that share bytes show
- * here.
+ * Nothing may be written that an operator of the launch still needs at another place
+ * (fuse_sound.c). Operators that follow indices, and rotary embeddings, stand side by side in a
+ * launch: none touches what another writes.
  */
 #include "graph/pass/fuse.h"
 
 #include <string.h>
 
-enum {
-    MAX_MEMBERS = WEIR__FUSE_SLOTS,
-    MAX_OPERANDS = WEIR__FUSE_OPERANDS,
-    MAX_TOUCHES = MAX_MEMBERS * MAX_OPERANDS
-};
+enum { MAX_MEMBERS = WEIR__FUSE_SLOTS, MAX_OPERANDS = WEIR__FUSE_OPERANDS };
 /* What is worth a tile: so many rows of it, and more bytes than are near a core. */
 enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
 
@@ -41,13 +35,6 @@ static void set_slot(struct weir__compile *c, int v, int slot)
         c->slot[made_by(c, v)] = (int8_t)slot;
 }
 
-/* Consecutive nodes of a stream that could be one launch. */
-struct launch {
-    int nodes[MAX_MEMBERS];
-    int n;
-    int64_t rows; /* that they have in common; 0: they have as many elements, one for one */
-};
-
 /* ---- values that only the launch knows ---- */
 
 /* How often live nodes and outputs use each value. */
@@ -64,7 +51,7 @@ static void count_uses(const struct weir__compile *c, int *uses)
 }
 
 /* Whether the member finds its own in the operand, piece by piece. */
-static bool is_by_pieces(const struct weir__compile *c, const struct launch *l,
+static bool is_by_pieces(const struct weir__compile *c, const struct weir__launch *l,
                          const struct weir__node *n, const struct weir__operand *o)
 {
     return l->rows ? weir__rows_hold(c, n, o, l->rows) : weir__operand_is_flat(o, n);
@@ -72,8 +59,8 @@ static bool is_by_pieces(const struct weir__compile *c, const struct launch *l,
 
 /* The last member that uses what member `maker` makes, if all users are among the launch's
  * members and use it in place; -1 otherwise. */
-static int last_private_use(const struct weir__compile *c, const int *uses, const struct launch *l,
-                            int maker)
+static int last_private_use(const struct weir__compile *c, const int *uses,
+                            const struct weir__launch *l, int maker)
 {
     int value = made_by(c, l->nodes[maker]), found = 0, last = -1;
 
@@ -96,7 +83,7 @@ static int last_private_use(const struct weir__compile *c, const int *uses, cons
 
 /* Gives each private value a slot that is free from its making to its last use, and takes
  * them from all others. */
-static void give_slots(struct weir__compile *c, const int *uses, const struct launch *l)
+static void give_slots(struct weir__compile *c, const int *uses, const struct weir__launch *l)
 {
     int busy_until[MAX_MEMBERS];
 
@@ -113,78 +100,6 @@ static void give_slots(struct weir__compile *c, const int *uses, const struct la
         busy_until[slot] = last;
         set_slot(c, l->nodes[m], slot);
     }
-}
-
-/* ---- bytes that are touched ---- */
-
-struct touch {
-    int space; /* -1: the arena; else the value that has memory of its own */
-    int64_t from, to;
-    int64_t base, step; /* where pieces begin and how long they are: an element, or a row */
-    bool flat, write;   /* members meet there at the same position if they meet at all */
-};
-
-static bool is_in_step(const struct weir__compile *c, const struct launch *l,
-                       const struct weir__operand *o, const struct weir__node *n)
-{
-    if (l->rows)
-        return weir__rows_hold(c, n, o, l->rows);
-    if (n->op->flags & WEIR__OP_BESIDE)
-        return false;
-    return weir__operand_is_flat(o, n) ||
-           (weir__view_numel(&o->view) == 1 && weir__view_numel(&weir__node_result(n)->view) == 1);
-}
-
-static struct touch touch_of(const struct weir__compile *c, const struct launch *l,
-                             const struct weir__operand *o, const struct weir__node *n, bool write)
-{
-    const char *first, *last;
-    int64_t base = c->offset[o->value];
-
-    weir__view_span(&o->view, &first, &last);
-    return (struct touch){
-        .space = base >= 0 ? -1 : o->value,
-        .from = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)first,
-        .to = (base >= 0 ? base : 0) + (int64_t)(uintptr_t)last,
-        .base = l->rows ? (base >= 0 ? base : 0) : 0,
-        .step = l->rows ? weir__row_bytes(c, o->value, l->rows)
-                        : (int64_t)weir_dtype_size(o->view.dtype),
-        .flat = is_in_step(c, l, o, n),
-        .write = write,
-    };
-}
-
-static bool agree(const struct launch *l, const struct touch *a, const struct touch *b)
-{
-    if ((!a->write && !b->write) || a->space != b->space || a->to <= b->from || b->to <= a->from)
-        return true;
-    if (!a->flat || !b->flat || a->step != b->step || a->base != b->base)
-        return false;
-    return l->rows || (a->from == b->from && a->to == b->to);
-}
-
-/* Whether no member spoils what another one needs. Slots are given. */
-static bool is_sound(const struct weir__compile *c, const struct launch *l)
-{
-    struct touch touches[MAX_TOUCHES];
-    int n = 0;
-
-    for (int m = 0; m < l->n; m++) {
-        const struct weir__node *node = &c->g->nodes[l->nodes[m]];
-        int first = n;
-
-        for (int i = -node->nout; i < node->nin; i++) {
-            const struct weir__operand *o = i < 0 ? &node->out[0] : &node->in[i];
-
-            if (o->value != WEIR__NO_VALUE && c->slot[o->value] < 0)
-                touches[n++] = touch_of(c, l, o, node, i == -node->nout);
-        }
-        for (int i = first; i < n; i++)
-            for (int j = 0; j < first; j++)
-                if (!agree(l, &touches[i], &touches[j]))
-                    return false;
-    }
-    return true;
 }
 
 /* ---- launches ---- */
@@ -376,17 +291,17 @@ void weir__fuse_runs(const struct weir__compile *c, int *before)
         }
 }
 
-static bool can_be_one(const struct weir__compile *c, const struct launch *l)
+static bool can_be_one(const struct weir__compile *c, const struct weir__launch *l)
 {
     return !weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) || weir__nodes_join(c, l->nodes, l->n);
 }
 
 /* The longest launch of at most `n` nodes from position p of a stream on, which fewer of them are
  * if memory wants it so. Slots are given. */
-static struct launch longest_of(struct weir__compile *c, const int *uses, int stream, int p, int n,
-                                bool by_rows)
+static struct weir__launch longest_of(struct weir__compile *c, const int *uses, int stream, int p,
+                                      int n, bool by_rows)
 {
-    struct launch l = {.n = n};
+    struct weir__launch l = {.n = n};
 
     for (int m = 0; m < l.n; m++)
         l.nodes[m] = weir__node_at(c, stream, p + m);
@@ -394,7 +309,7 @@ static struct launch longest_of(struct weir__compile *c, const int *uses, int st
         if (by_rows && row_run_length(c, stream, p, l.n, &l.rows) < l.n)
             break;
         give_slots(c, uses, &l);
-        if (is_sound(c, &l) && can_be_one(c, &l))
+        if (weir__launch_is_sound(c, &l) && can_be_one(c, &l))
             return l;
         set_slot(c, l.nodes[l.n - 1], -1);
     }
@@ -405,12 +320,12 @@ static struct launch longest_of(struct weir__compile *c, const int *uses, int st
 }
 
 /* By rows if that makes it longer. */
-static struct launch longest(struct weir__compile *c, const int *uses, int stream, int p)
+static struct weir__launch longest(struct weir__compile *c, const int *uses, int stream, int p)
 {
     int n = run_length(c, stream, p);
     int64_t rows;
     int r = row_run_length(c, stream, p, MAX_MEMBERS, &rows);
-    struct launch l = {.n = 1};
+    struct weir__launch l = {.n = 1};
 
     if (r > n)
         l = longest_of(c, uses, stream, p, r, true);
@@ -451,7 +366,7 @@ weir_status weir__pass_fuse(struct weir__compile *c)
             absorb(c, v);
     for (int s = 0; s < c->nstreams && weir__is_autotuned(&c->options); s++)
         for (int p = 0; p < c->streams[s].nnodes;) {
-            struct launch l;
+            struct weir__launch l;
 
             l = longest(c, uses, s, p);
             if (l.n == 1 && !is_candidate(c, weir__node_at(c, s, p))) {
@@ -469,9 +384,9 @@ weir_status weir__pass_fuse(struct weir__compile *c)
 }
 
 /* The launch that begins at a leader. */
-static struct launch launch_of(const struct weir__compile *c, int leader)
+static struct weir__launch launch_of(const struct weir__compile *c, int leader)
 {
-    struct launch l = {.n = 0, .rows = c->rows[leader]};
+    struct weir__launch l = {.n = 0, .rows = c->rows[leader]};
     int s = c->stream[leader];
 
     for (int p = c->position[leader]; p < c->streams[s].nnodes; p++) {
@@ -484,7 +399,7 @@ static struct launch launch_of(const struct weir__compile *c, int leader)
     return l;
 }
 
-static bool launch_holds(struct weir__compile *c, const int *uses, struct launch *l)
+static bool launch_holds(struct weir__compile *c, const int *uses, struct weir__launch *l)
 {
     int8_t slots[MAX_MEMBERS];
     bool holds;
@@ -502,7 +417,7 @@ static bool launch_holds(struct weir__compile *c, const int *uses, struct launch
     give_slots(c, uses, l);
     for (int m = 0; m < l->n && holds; m++)
         holds = slots[m] == slot_of(c, l->nodes[m]);
-    return holds && is_sound(c, l) && can_be_one(c, l);
+    return holds && weir__launch_is_sound(c, l) && can_be_one(c, l);
 }
 
 weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool *holds)
@@ -515,7 +430,7 @@ weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool 
         return weir__fail_nomem("fusing %d nodes", g->nnodes);
     count_uses(c, uses);
     for (int v = 0; v < g->nnodes && *holds; v++) {
-        struct launch l;
+        struct weir__launch l;
         bool touched = false;
 
         if (!c->live[v] || c->leader[v] != v || !(c->chunked[v] || c->absorbs[v]))

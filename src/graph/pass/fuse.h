@@ -1,5 +1,4 @@
-/* Launches by rows: what of fuse.c concerns operators that are cut into rows they have in common.
- */
+/* Between the parts of the pass that makes launches of several operators. */
 #ifndef WEIR_GRAPH_PASS_FUSE_H
 #define WEIR_GRAPH_PASS_FUSE_H
 
@@ -7,6 +6,18 @@
 
 /* Operators with so many outputs and inputs at most. */
 #define WEIR__FUSE_OPERANDS 4
+
+/* Consecutive nodes of a stream that could be one launch. */
+struct weir__launch {
+    int nodes[WEIR__FUSE_SLOTS];
+    int n;
+    int64_t rows; /* that they have in common; 0: they have as many elements, one for one */
+};
+
+/* fuse_sound.c: whether no member spoils what another one needs. Slots are given. */
+bool weir__launch_is_sound(const struct weir__compile *c, const struct weir__launch *l);
+
+/* ---- fuse_rows.c: operators that are cut into rows they have in common ---- */
 
 /* What members of a launch by rows have in common so far. */
 struct weir__row_run {
