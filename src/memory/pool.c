@@ -1,61 +1,9 @@
 /* Allocating and freeing: the common case, which stays within one stream. */
 #include "memory/pool.h"
 
-#include <string.h>
-
 enum {
-    SLAB_RECORDS = 128,
     PENDING_PER_HURRY = 8, /* asking for every block would cost the device its batches */
 };
-
-/* ---- block records ---- */
-
-static bool grow_spares(struct weir__pool *pool)
-{
-    weir_buffer *slab;
-
-    if (pool->nslabs == pool->cap_slabs) {
-        size_t cap = pool->cap_slabs ? 2 * pool->cap_slabs : 8;
-        void **slabs = weir__calloc(cap, sizeof *slabs);
-
-        if (!slabs)
-            return false;
-        if (pool->nslabs)
-            memcpy(slabs, pool->slabs, pool->nslabs * sizeof *slabs);
-        weir__free(pool->slabs);
-        pool->slabs = slabs;
-        pool->cap_slabs = cap;
-    }
-    if (!(slab = weir__alloc_aligned(SLAB_RECORDS * sizeof *slab, WEIR__LINE)))
-        return false;
-    pool->slabs[pool->nslabs++] = slab;
-    for (int i = SLAB_RECORDS - 1; i >= 0; i--) {
-        slab[i].list_next = pool->spares;
-        pool->spares = &slab[i];
-    }
-    return true;
-}
-
-static weir_buffer *new_record(struct weir__pool *pool)
-{
-    weir_buffer *b;
-
-    if (!pool->spares && !grow_spares(pool))
-        return NULL;
-    b = pool->spares;
-    pool->spares = b->list_next;
-    *b = (weir_buffer){.pool = pool, .cap_others = weir__countof(b->inline_others)};
-    b->others = b->inline_others;
-    return b;
-}
-
-void weir__pool_retire(struct weir__pool *pool, weir_buffer *block)
-{
-    if (block->others != block->inline_others)
-        weir__free(block->others);
-    block->list_next = pool->spares;
-    pool->spares = block;
-}
 
 /* ---- lists ---- */
 
@@ -236,7 +184,7 @@ static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer
                              size_t size, size_t asked)
 {
     if (block->size > size) {
-        weir_buffer *rest = new_record(pool);
+        weir_buffer *rest = weir__pool_new_record(pool);
 
         if (rest) {
             rest->address = block->address + size;
@@ -300,7 +248,7 @@ static weir_buffer *grow(struct weir__pool *pool, struct weir__arena *arena, siz
     struct weir__segment *segment;
     weir_buffer *block;
 
-    if (!want || !(block = new_record(pool)))
+    if (!want || !(block = weir__pool_new_record(pool)))
         return NULL;
     if (!(segment = weir__calloc(1, sizeof *segment)))
         goto retire;
@@ -466,7 +414,7 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t aske
 weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *address, size_t size,
                             void (*release)(void *user), void *user, weir_buffer **out)
 {
-    weir_buffer *b = new_record(pool);
+    weir_buffer *b = weir__pool_new_record(pool);
 
     *out = b;
     if (!b)

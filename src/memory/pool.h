@@ -210,7 +210,10 @@ void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block); /* into
 weir_buffer *weir__pool_link_idle(struct weir__pool *pool, weir_buffer *block);
 void weir__pool_promote(struct weir__pool *pool, uint32_t slot);
 void weir__pool_absorb(struct weir__pool *pool, weir_buffer *block, weir_buffer *right);
-void weir__pool_retire(struct weir__pool *pool, weir_buffer *block); /* record to the spares */
+
+/* pool_records.c */
+weir_buffer *weir__pool_new_record(struct weir__pool *pool); /* NULL when out of host memory */
+void weir__pool_retire(struct weir__pool *pool, weir_buffer *block); /* to the spares */
 
 /* pool_report.c */
 void weir__pool_get_stats(const struct weir__pool *pool, weir_memory_stats *out);
