@@ -3,13 +3,10 @@
 #include "check/race/slots.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/lock.h"
 #include "base/sized.h"
-
-_Atomic int weir__race_mode;
 
 static struct {
     struct weir__mutex lock;
@@ -38,8 +35,7 @@ void weir_source_set(const char *file, int line)
     source.line = line;
 }
 
-/* ---- switching ---- */
-
+/* Forgets everything. Under the lock. */
 static void begin_anew(void)
 {
     weir__race_order_fini(&watch.order);
@@ -54,45 +50,14 @@ static void begin_anew(void)
     watch.epoch++;
 }
 
-weir_status weir_race_set_mode(weir_race_mode mode)
+void weir__race_switch(weir_race_mode mode)
 {
-    if ((unsigned)mode > WEIR_RACE_AUTOSYNC)
-        return weir__fail(WEIR_EINVAL, "%d is not a mode of the race checker", (int)mode);
     weir__mutex_lock(&watch.lock);
     begin_anew();
     /* Its records outlive devices: hold the allocator while it is on. */
     weir__allocator_hold((mode != WEIR_RACE_OFF) - weir__race_on());
     atomic_store(&weir__race_mode, mode);
     weir__mutex_unlock(&watch.lock);
-    return WEIR_OK;
-}
-
-weir_race_mode weir_race_get_mode(void)
-{
-    return (weir_race_mode)atomic_load(&weir__race_mode);
-}
-
-weir_status weir__race_from_environment(void)
-{
-    static const struct {
-        const char *text;
-        weir_race_mode mode;
-    } words[] = {
-        {"race", WEIR_RACE_REPORT},      {"race=report", WEIR_RACE_REPORT},
-        {"race=error", WEIR_RACE_ERROR}, {"race=autosync", WEIR_RACE_AUTOSYNC},
-        {"off", WEIR_RACE_OFF},          {"", WEIR_RACE_OFF},
-    };
-    static atomic_bool read;
-    const char *text = getenv("WEIR_CHECK");
-
-    if (!text || atomic_exchange(&read, true))
-        return WEIR_OK;
-    for (size_t i = 0; i < weir__countof(words); i++)
-        if (!strcmp(text, words[i].text))
-            return words[i].mode ? weir_race_set_mode(words[i].mode) : WEIR_OK;
-    atomic_store(&read, false);
-    return weir__fail(WEIR_EINVAL,
-                      "WEIR_CHECK is '%s'; it may be race, race=error, race=autosync or off", text);
 }
 
 /* ---- streams: under the lock ---- */

@@ -20,6 +20,17 @@ static inline bool weir__race_on(void)
     return weir__unlikely(atomic_load_explicit(&weir__race_mode, memory_order_relaxed));
 }
 
+/* ---- mode.c ---- */
+
+/* Reads WEIR_CHECK, once.
+ * returns  WEIR_EINVAL naming what it does not know. */
+weir_status weir__race_from_environment(void);
+
+/* ---- watch.c ---- */
+
+/* Forgets everything and goes on in this mode. */
+void weir__race_switch(weir_race_mode mode);
+
 /* What a stream keeps of the checker. */
 struct weir__race_name {
     int id;
@@ -32,10 +43,6 @@ struct weir__race_stream {
     uint64_t queued; /* its last command so far */
     const char *text, *device;
 };
-
-/* Reads WEIR_CHECK, once.
- * returns  WEIR_EINVAL naming what it does not know. */
-weir_status weir__race_from_environment(void);
 
 /* `s` will wait for `seq` of `source`: whatever is queued on it from now on. */
 void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream source, uint64_t seq);
