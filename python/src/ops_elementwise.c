@@ -83,7 +83,7 @@ static PyObject *scalar_tensor_op(const struct binary *b, PyObject *x, PyObject 
 }
 
 /* NotImplemented if an operand is neither tensor nor number. */
-static PyObject *binary(const struct binary *b, PyObject *x, PyObject *y)
+static PyObject *binary_new(const struct binary *b, PyObject *x, PyObject *y)
 {
     if (is_tensor(x) && is_tensor(y))
         return tensor_tensor(b, x, y);
@@ -116,7 +116,7 @@ static PyObject *binary_into(const struct binary *b, PyObject *x, PyObject *y, P
 
 static PyObject *binary_call(const struct binary *b, PyObject **a)
 {
-    PyObject *made = is_absent(a[2]) ? binary(b, a[0], a[1]) : binary_into(b, a[0], a[1], a[2]);
+    PyObject *made = is_absent(a[2]) ? binary_new(b, a[0], a[1]) : binary_into(b, a[0], a[1], a[2]);
 
     if (made != Py_NotImplemented)
         return made;
@@ -209,7 +209,7 @@ PyObject *op_number(int which, PyObject *a, PyObject *b)
             Py_RETURN_NOTIMPLEMENTED;
         return op_matmul_function(NULL, both, 2, NULL);
     }
-    return binary(table[which], a, b);
+    return binary_new(table[which], a, b);
 }
 
 PyObject *op_compare(PyObject *a, PyObject *b, int op)
@@ -219,7 +219,7 @@ PyObject *op_compare(PyObject *a, PyObject *b, int op)
         [Py_NE] = &ne_binary, [Py_GT] = &gt_binary, [Py_GE] = &ge_binary,
     };
 
-    return binary(table[op], a, b);
+    return binary_new(table[op], a, b);
 }
 
 PyObject *op_neg(PyObject *a)

@@ -23,7 +23,7 @@ TEST(attention_cut, keys_are_cut_so_that_every_core_has_a_block)
 {
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         struct weir__attention_cut c =
-            weir__attention_cut(cuts[i].units, cuts[i].keys, cuts[i].key_bytes);
+            weir__attention_find_cut(cuts[i].units, cuts[i].keys, cuts[i].key_bytes);
 
         test_note("%s: %lld parts, %lld warps", cuts[i].what, (long long)c.parts,
                   (long long)c.warps);
@@ -38,7 +38,7 @@ TEST(attention_cut, parts_are_never_shorter_than_a_tile_for_each_warp)
     for (int64_t units = 1; units < 3000; units = units * 3 / 2 + 1)
         for (int64_t keys = 1; keys < 200000; keys = keys * 5 / 3 + 1)
             for (int64_t bytes = 64; bytes <= 1024; bytes *= 2) {
-                struct weir__attention_cut c = weir__attention_cut(units, keys, bytes);
+                struct weir__attention_cut c = weir__attention_find_cut(units, keys, bytes);
 
                 test_note("%lld units, %lld keys of %lld bytes: %lld parts", (long long)units,
                           (long long)keys, (long long)bytes, (long long)c.parts);
@@ -69,7 +69,7 @@ TEST(attention_cut, parts_give_the_same_bits_with_counters_and_without)
     weir_stream *streams[STREAMS];
     uint16_t want[128], got[128];
 
-    CHECK(weir__attention_cut(2, 600, 256).parts > 1);
+    CHECK(weir__attention_find_cut(2, 600, 256).parts > 1);
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < STREAMS * TIMES; i++) {
         weir_tensor *out;

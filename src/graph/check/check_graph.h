@@ -53,7 +53,7 @@ const struct weir__check_group *weir__check_group_of(const struct weir__check_me
 const struct weir__check_group *weir__check_kernel_group(const struct weir__check_members *members,
                                                          const struct weir__kernel_params *k);
 /* That rank among them; NULL if it has none of it. */
-const struct weir__check_has *weir__check_has(const struct weir__check_group *group, int rank);
+const struct weir__check_has *weir__check_find_has(const struct weir__check_group *group, int rank);
 /* The operator's membership; false if it meets nobody. */
 bool weir__check_find_member(const struct weir__node *node, struct weir__member *member);
 

@@ -37,7 +37,7 @@ static bool is_explored(const struct weir__checked *x, const struct weir__member
                         int nranks)
 {
     const struct weir__check_group *g = weir__check_group_of(x->members, member);
-    const struct weir__check_has *own = g ? weir__check_has(g, rank) : NULL;
+    const struct weir__check_has *own = g ? weir__check_find_has(g, rank) : NULL;
     int peer = peer_of(member), at;
 
     if (is_whole(member, nranks) && peer < 0)
@@ -61,7 +61,7 @@ bool weir__check_find_rendezvous(const struct weir__checked *x, const struct wei
     if (!weir__check_find_member(n, &member) || !is_explored(x, &member, rank, nranks))
         return false;
     g = weir__check_group_of(x->members, &member);
-    own = weir__check_has(g, rank);
+    own = weir__check_find_has(g, rank);
     if (g->several)
         snprintf(which, sizeof which, " #%d", (int)(g - x->members->groups) * nranks + own->part);
     *out = (struct weir__check_membership){

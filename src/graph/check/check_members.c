@@ -50,7 +50,7 @@ const struct weir__check_group *weir__check_kernel_group(const struct weir__chec
     return k->ranks > 0 ? look_up(m, k->collective, true, 0) : NULL;
 }
 
-const struct weir__check_has *weir__check_has(const struct weir__check_group *g, int rank)
+const struct weir__check_has *weir__check_find_has(const struct weir__check_group *g, int rank)
 {
     int low = 0, high = g->nhas;
 
@@ -132,7 +132,7 @@ static void merge(struct weir__check_group *to, struct weir__check_group *from)
     for (int i = 0; i < from->nhas; i++) {
         int at = to->nhas;
 
-        if (weir__check_has(to, from->has[i].rank) || at == to->cap)
+        if (weir__check_find_has(to, from->has[i].rank) || at == to->cap)
             continue;
         for (; at && to->has[at - 1].rank > from->has[i].rank; at--)
             to->has[at] = to->has[at - 1];

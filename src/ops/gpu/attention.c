@@ -194,7 +194,7 @@ static int64_t few_units(const struct weir__attention *a)
 
 static struct weir__attention_cut few_cut(const struct weir__attention *a)
 {
-    return weir__attention_cut(few_units(a), a->lk, (a->d + a->dv) * 2);
+    return weir__attention_find_cut(few_units(a), a->lk, (a->d + a->dv) * 2);
 }
 
 static int64_t parts_of(const struct weir__attention *a)

@@ -29,7 +29,7 @@ static int64_t cost(int64_t units, int64_t keys, int64_t key_bytes, struct weir_
     return rounds * (own + fixed) + (c.parts > 1 ? JOIN_BYTES + c.parts * PART_BYTES : 0);
 }
 
-struct weir__attention_cut weir__attention_cut(int64_t units, int64_t keys, int64_t key_bytes)
+struct weir__attention_cut weir__attention_find_cut(int64_t units, int64_t keys, int64_t key_bytes)
 {
     struct weir__attention_cut best = {.parts = 1, .warps = 4};
 

@@ -12,6 +12,6 @@ struct weir__attention_cut {
 
 /* `units` stacks of up to 16 query rows, each against `keys` keys; `key_bytes` are those of a key
  * and its value. */
-struct weir__attention_cut weir__attention_cut(int64_t units, int64_t keys, int64_t key_bytes);
+struct weir__attention_cut weir__attention_find_cut(int64_t units, int64_t keys, int64_t key_bytes);
 
 #endif
