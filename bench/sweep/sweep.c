@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "ops/gemm_grid.h"
 #include "ops/host/product/gemm_f32.c"
+#include "ops/product/gemm_grid.h"
 
 size_t weir_dtype_size(weir_dtype dtype)
 {

@@ -55,7 +55,7 @@ def build():
             ["gcc", "-O3", "-march=x86-64-v4", "-mprefer-vector-width=512", "-ffp-contract=fast",
              "-shared", "-fPIC", "-fvisibility=hidden", "-DWEIR_ISA=v4", "-D_GNU_SOURCE",
              f"-I{folder}", f"-I{ROOT}/src", f"-I{ROOT}/include", str(ROOT / "bench/sweep/sweep.c"),
-             str(ROOT / "src/ops/gemm_grid.c"), "-lpthread", "-o", str(LIBRARIES / f"{name}.so".replace(" ", "_"))],
+             str(ROOT / "src/ops/product/gemm_grid.c"), "-lpthread", "-o", str(LIBRARIES / f"{name}.so".replace(" ", "_"))],
             check=True)  # fmt: skip
 
 

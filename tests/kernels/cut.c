@@ -1,6 +1,6 @@
 /* How products are cut for hosts: whole, and so that cores end at about the same time. */
 #include "harness/test.h"
-#include "ops/gemm_grid.h"
+#include "ops/product/gemm_grid.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 
 #include "base/half.h"
 #include "harness/test.h"
-#include "ops/gemm_thin_cut.h"
 #include "ops/host/product/gemm_bf16.h"
+#include "ops/product/gemm_thin_cut.h"
 
 static uint64_t state;
 

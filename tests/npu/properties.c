@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "kernels.h"
-#include "ops/gemm_grid.h"
+#include "ops/product/gemm_grid.h"
 
 enum { TRIALS = 2000 };
 

@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "ops/call/registry.h"
-#include "ops/gemm_grid.h"
-#include "ops/gemm_thin_cut.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/product/gemm_bf16.h"
 #include "ops/host/product/gemm_i8.h"
+#include "ops/product/gemm_grid.h"
+#include "ops/product/gemm_thin_cut.h"
 
 /* Kept by value in the launch, so it holds all that the blocks need. */
 struct args {

@@ -1,5 +1,5 @@
 /* Cutting of products of few rows along k. */
-#include "ops/gemm_thin_cut.h"
+#include "ops/product/gemm_thin_cut.h"
 
 #include "ops/host/product/gemm_bf16.h"
 

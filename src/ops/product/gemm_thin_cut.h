@@ -2,8 +2,8 @@
  * short pieces of many rows: along k, so that each core reads whole stretches of memory. The sums
  * of the parts are put together in a second phase. Where the cut lies does not show in the result:
  * parts are by k alone, see weir__gemm_part. */
-#ifndef WEIR_OPS_GEMM_THIN_CUT_H
-#define WEIR_OPS_GEMM_THIN_CUT_H
+#ifndef WEIR_OPS_PRODUCT_GEMM_THIN_CUT_H
+#define WEIR_OPS_PRODUCT_GEMM_THIN_CUT_H
 
 #include "ops/host/product/gemm.h"
 #include "ops/tile.h"

@@ -1,5 +1,5 @@
 /* Cutting of matrix products. */
-#include "ops/gemm_grid.h"
+#include "ops/product/gemm_grid.h"
 
 const struct weir__grid_kernel weir__grid_floats = {50, 4, 8, 48};
 const struct weir__grid_kernel weir__grid_host = {50, 8, 8, 16};

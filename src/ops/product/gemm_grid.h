@@ -1,7 +1,7 @@
 /* How a batch of matrix products is cut into blocks: never along k, so that the
  * cut does not show in the result. (Along k: gemm_thin_cut.h.) */
-#ifndef WEIR_OPS_GEMM_GRID_H
-#define WEIR_OPS_GEMM_GRID_H
+#ifndef WEIR_OPS_PRODUCT_GEMM_GRID_H
+#define WEIR_OPS_PRODUCT_GEMM_GRID_H
 
 #include "ops/tile.h"
 

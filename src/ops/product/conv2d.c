@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "ops/call/registry.h"
-#include "ops/gemm_grid.h"
 #include "ops/gpu/gpu.h"
 #include "ops/host/product/conv.h"
+#include "ops/product/gemm_grid.h"
 #include "tensor/infer.h"
 
 struct args {
