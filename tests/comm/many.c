@@ -238,7 +238,7 @@ TEST(many, a_rank_beyond_the_64th_that_differs_or_stays_away_is_named)
     many_close(&m);
     if (is_modelled())
         return; /* which knows that nobody will come; that is another test's */
-    many_open(&m, &(weir_group_options){.timeout_ns = 1000000000});
+    many_open(&m, &(weir_group_options){.timeout_ns = INT64_C(2000000000)});
     for (int r = 0; r < MANY; r++)
         if (r != 97)
             CHECK_OK(weir_barrier(many_rank(&m, r)));

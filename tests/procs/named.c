@@ -52,7 +52,7 @@ SCENARIO(named)
         CHECK_OK(run(plan, dev));
     weir_plan_destroy(plan);
     CHECK_OK(weir_group_split(g, (int[]){0, 1}, 2,
-                              &(weir_group_options){.timeout_ns = INT64_C(300000000)}, &quick));
+                              &(weir_group_options){.timeout_ns = INT64_C(1000000000)}, &quick));
     plan = plan_of(dev, weir_group_self(quick), (const char *const[]){"alone"}, 1);
     if (!weir_rank_index(rank)) {
         CHECK_STATUS(run(plan, dev), WEIR_ETIMEDOUT);

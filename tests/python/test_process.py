@@ -233,14 +233,17 @@ def test_leaving_while_threads_submit_and_a_plan_runs(daemon):
 def test_a_stuck_wait_still_times_out():
     result = python(
         """
-        import time, weir
+        import threading, weir
         weir.set_device("cpu:op_timeout=1")
-        x = weir.host_call("stuck", lambda i, o: time.sleep(2), [weir.ones((1,))],
-                           [("float32", (1,))])[0]
+        gate = threading.Event()
+        def stuck(inputs, outputs):
+            gate.wait()
+        x = weir.host_call("stuck", stuck, [weir.ones((1,))], [("float32", (1,))])[0]
         try:
             weir.synchronize()
         except TimeoutError as error:
             print(error.code)
+        gate.set()
         """
     )
     assert result.stdout.strip() == "WEIR_ETIMEDOUT", result.stderr
