@@ -36,13 +36,69 @@ static void replace(weir_tensor **x, weir_tensor *y)
     *x = y;
 }
 
+/* A result of x whose rows are seen as two halves, if their length is even. */
+static weir_tensor *step_of_halves(uint64_t *r, const struct shape *s, weir_tensor *x,
+                                   weir_tensor *y, weir_tensor *const *extra)
+{
+    const int inner[] = {0, 1, 3, 2};
+    int64_t n = last_of(x);
+    weir_tensor *z, *w;
+
+    if (n % 2) {
+        CHECK_OK(weir_mul(x, y, &z));
+        return z;
+    }
+    if (next(r, 3) == 0) {
+        CHECK_OK(weir_swiglu(x, 2, &z));
+        return z;
+    }
+    CHECK_OK(weir_tensor_reshape(x, 4, (const int64_t[]){s->a, s->b, 2, n / 2}, &w));
+    if (next(r, 2) && n % 4 == 0) {
+        weir_tensor *cosines, *sines;
+
+        CHECK_OK(weir_tensor_slice(extra[1], 1, 0, n / 4, 1, &cosines));
+        CHECK_OK(weir_tensor_slice(extra[2], 1, 0, n / 4, 1, &sines));
+        CHECK_OK(weir_rotary(w, cosines, sines, next(r, 2), &z));
+        weir_tensor_release(cosines);
+        weir_tensor_release(sines);
+    } else { /* turned inside the row */
+        weir_tensor *turned;
+
+        CHECK_OK(weir_tensor_permute(w, inner, &turned));
+        CHECK_OK(weir_copy(turned, &z));
+        weir_tensor_release(turned);
+    }
+    replace(&w, z);
+    CHECK_OK(weir_tensor_reshape(w, 3, (const int64_t[]){s->a, s->b, n}, &z));
+    weir_tensor_release(w);
+    return z;
+}
+
+/* x normed with a weight that is an input, or that every row needs whole. */
+static weir_tensor *norm_of(uint64_t *r, weir_tensor *x, weir_tensor *const *extra)
+{
+    weir_tensor *z, *w;
+
+    CHECK_OK(weir_tensor_slice(extra[0], 0, 0, last_of(x), 1, &w));
+    if (next(r, 2)) {
+        CHECK_OK(weir_tanh(w, &z));
+        replace(&w, z);
+    }
+    if (next(r, 2))
+        CHECK_OK(weir_rms_norm(x, w, 1e-5, &z));
+    else
+        CHECK_OK(weir_layer_norm(x, w, next(r, 2) ? w : NULL, 1e-5, &z));
+    weir_tensor_release(w);
+    return z;
+}
+
 /* One more result of the pool's tensors, all [a, b, something]. */
 static weir_tensor *step(uint64_t *r, const struct shape *s, weir_tensor *const *pool,
                          weir_tensor *const *extra)
 {
     weir_tensor *x = pool[next(r, POOL)], *y = pool[next(r, POOL)], *z, *w;
     int64_t n = last_of(x), from;
-    const int swap[] = {1, 0, 2}, inner[] = {0, 1, 3, 2};
+    const int swap[] = {1, 0, 2};
 
     if (last_of(y) != n && last_of(y) != 1)
         y = x;
@@ -62,17 +118,7 @@ static weir_tensor *step(uint64_t *r, const struct shape *s, weir_tensor *const 
         weir_tensor_release(w);
         return z;
     case 4:
-        CHECK_OK(weir_tensor_slice(extra[0], 0, 0, n, 1, &w));
-        if (next(r, 2)) { /* a weight that every row needs whole */
-            CHECK_OK(weir_tanh(w, &z));
-            replace(&w, z);
-        }
-        if (next(r, 2))
-            CHECK_OK(weir_rms_norm(x, w, 1e-5, &z));
-        else
-            CHECK_OK(weir_layer_norm(x, w, next(r, 2) ? w : NULL, 1e-5, &z));
-        weir_tensor_release(w);
-        return z;
+        return norm_of(r, x, extra);
     case 5:
         CHECK_OK(weir_softmax(x, next(r, 4) ? 2 : 1, &z));
         return z;
@@ -117,34 +163,7 @@ static weir_tensor *step(uint64_t *r, const struct shape *s, weir_tensor *const 
         weir_tensor_release(w);
         return z;
     default:
-        if (n % 2) {
-            CHECK_OK(weir_mul(x, y, &z));
-            return z;
-        }
-        if (next(r, 3) == 0) {
-            CHECK_OK(weir_swiglu(x, 2, &z));
-            return z;
-        }
-        CHECK_OK(weir_tensor_reshape(x, 4, (const int64_t[]){s->a, s->b, 2, n / 2}, &w));
-        if (next(r, 2) && n % 4 == 0) {
-            weir_tensor *cosines, *sines;
-
-            CHECK_OK(weir_tensor_slice(extra[1], 1, 0, n / 4, 1, &cosines));
-            CHECK_OK(weir_tensor_slice(extra[2], 1, 0, n / 4, 1, &sines));
-            CHECK_OK(weir_rotary(w, cosines, sines, next(r, 2), &z));
-            weir_tensor_release(cosines);
-            weir_tensor_release(sines);
-        } else { /* turned inside the row */
-            weir_tensor *turned;
-
-            CHECK_OK(weir_tensor_permute(w, inner, &turned));
-            CHECK_OK(weir_copy(turned, &z));
-            weir_tensor_release(turned);
-        }
-        replace(&w, z);
-        CHECK_OK(weir_tensor_reshape(w, 3, (const int64_t[]){s->a, s->b, n}, &z));
-        weir_tensor_release(w);
-        return z;
+        return step_of_halves(r, s, x, y, extra);
     }
 }
 
