@@ -1,7 +1,7 @@
 /* The table of operators. What a row is: device/op.h.
  *
  * Adding an operator: write `infer`, `cost` and `prepare`, put them in a
- * `const struct weir__op weir__op_NAME`, list NAME in ops/registry.h, and give it a
+ * `const struct weir__op weir__op_NAME`, list NAME in ops/call/registry.h, and give it a
  * public function that calls weir__op_run.
  */
 #ifndef WEIR_TENSOR_OP_H
