@@ -8,8 +8,10 @@
  * Later versions may add fields at the end of a struct. Programs built against another version
  * keep working: an options struct begins with `size`, which is its sizeof, or 0 for the fields of
  * version 0.1; fields that this library does not know must be 0. A function that fills a struct
- * takes its size, fills the fields that fit and sets the rest to 0. Rows of arrays inside other
- * structs (findings, traces) and parameters of operators never change.
+ * takes its size, fills the fields that fit and sets the rest to 0. These never change: rows of
+ * arrays inside other structs (findings, traces), structs that are passed by value, weir_allocator,
+ * weir_attr, weir_message, what weir_trace_make copies and, from version 0.2 on, parameters of
+ * operators.
  */
 #ifndef WEIR_STATUS_H
 #define WEIR_STATUS_H
