@@ -188,12 +188,12 @@ bool add_tensor_type(PyObject *module);
 bool add_graph_types(PyObject *module);
 bool add_group_type(PyObject *module);
 
-/* ---- plan.c ---- */
+/* ---- plan/plan.c ---- */
 /* Takes the plan over. */
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan);
 bool add_plan_type(PyObject *module);
 
-/* ---- plan_ways.c ---- */
+/* ---- plan/bind.c, plan/ways.c ---- */
 struct plan_ways;
 /* From bind's arguments; NULL with an exception. */
 struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args);
@@ -214,7 +214,7 @@ bool address_of(PyObject *object, void **address);
 /* With `alive` the device's objects may be let go. NULL is fine. */
 void plan_ways_free(struct plan_ways *ways, bool alive);
 
-/* ---- tape.c ---- */
+/* ---- plan/tape.c ---- */
 bool add_tape_type(PyObject *module);
 extern PyMethodDef tape_functions[];
 
