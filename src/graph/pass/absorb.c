@@ -55,7 +55,7 @@ int weir__absorbed_before(const struct weir__compile *c, int v)
     if (!n->op->absorbs || !c->g->dev->props.threads || !weir__is_autotuned(&c->options) ||
         n->marks.super_kernel >= 0)
         return 0;
-    /* What follows in a launch waits for nothing by itself. */
+    /* Nodes behind the first of a launch have no waits of their own. */
     for (int last = v; count < WEIR__ABSORBED_MOST && count < c->position[v]; count++) {
         int u = weir__node_at(c, c->stream[v], c->position[v] - count - 1);
 

@@ -76,13 +76,13 @@ static void take_min(int *clock, const int *other, int n)
             clock[s] = other[s];
 }
 
-/* What is after v is now known: hands it to those that v comes right after. */
+/* What comes after v is now known: passes it on to the nodes that v comes right after. */
 static void hand_back(const struct check *k, int v)
 {
     const struct weir__compile *c = k->c;
     int *after = after_of(k, v), own = after[c->stream[v]];
 
-    after[c->stream[v]] = c->position[v]; /* seen from before v, v itself comes after */
+    after[c->stream[v]] = c->position[v]; /* for a node before v, v itself comes after */
     if (c->position[v])
         take_min(after_of(k, weir__node_at(c, c->stream[v], c->position[v] - 1)), after,
                  c->nstreams);
@@ -127,8 +127,8 @@ static weir_status check_edges(const struct check *k)
     return WEIR_OK;
 }
 
-/* The last node of each stream is the caller's, is waited for at the end, or is before
- * such a node. */
+/* The last node of each stream must be on the caller's stream, be waited for at the end, or be
+ * before such a node. */
 static weir_status check_joins(const struct check *k)
 {
     const struct weir__compile *c = k->c;

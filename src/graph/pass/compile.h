@@ -62,7 +62,7 @@ struct weir__compile {
     size_t arena_bytes, lower_bound;
 };
 
-/* Mode max-autotune: weir may run things otherwise than they were issued. */
+/* Mode max-autotune: weir may run nodes in another way than the program issued them. */
 static inline bool weir__is_autotuned(const weir_compile_options *options)
 {
     return options->mode == WEIR_COMPILE_MAX_AUTOTUNE;
@@ -76,7 +76,7 @@ weir_status weir__pass_sync(struct weir__compile *c);  /* sync.c */
 weir_status weir__pass_super(struct weir__compile *c); /* super.c */
 /* A count among the options of a super kernel; 0 if it is not there. */
 int weir__super_count(const struct weir__super_kernel *k, const char *key);
-/* Before streams are assigned: what stream-fusion asks for. */
+/* Before streams are assigned: puts nodes on one stream where stream-fusion asks for it. */
 void weir__super_fuse_streams(weir_graph *g);
 weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */
 /* The limits of a whole graph from "24|48"; NULL sets none.
@@ -91,7 +91,7 @@ weir_status weir__pass_check(const struct weir__compile *c);
 /* join.c: whether nodes, of which the slots are given, can be one launch on a device that compiles
  * its kernels. */
 bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n);
-/* Whether memory needs what the node gives: a launch does not keep it for itself alone. */
+/* Whether the node's result needs memory: it does unless one launch keeps it for itself. */
 static inline bool weir__node_is_kept(const struct weir__compile *c, const struct weir__node *n)
 {
     return !n->nout || c->slot[n->out[0].value] < 0;
@@ -110,10 +110,12 @@ void weir__fuse_runs(const struct weir__compile *c, int *before);
 /* fuse.c: elementwise chains of what is left, once memory is placed; on the host they run piece by
  * piece, of so many elements: with a few operands it fits the first-level cache. */
 #define WEIR__PIECE 2048
-/* What a launch keeps for itself: so many values at once; of one by rows so many bytes of a row. */
+/* Limits of what a launch keeps for itself: this many values at once; of a launch by rows this many
+ * bytes of a row. */
 #define WEIR__FUSE_SLOTS 16
 #define WEIR__ROW_SLOT ((int64_t)1 << 17)
-/* absorb.c: how many nodes right before v on its stream v makes the results of, as one launch. */
+/* absorb.c: how many nodes right before v on its stream become one launch with v, which makes their
+ * results itself. */
 #define WEIR__ABSORBED_MOST 2
 int weir__absorbed_before(const struct weir__compile *c, int v);
 weir_status weir__pass_fuse(struct weir__compile *c);

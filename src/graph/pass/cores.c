@@ -77,7 +77,7 @@ weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores 
     return WEIR_OK;
 }
 
-/* What the operator's scope says, then what the options of its super kernel do. */
+/* What the operator's scope says; then what the options of its super kernel say. */
 static weir_status own_limit(const weir_graph *g, const struct weir__node *n, weir_cores *out)
 {
     const struct weir__super_kernel *k;

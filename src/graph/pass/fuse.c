@@ -13,7 +13,8 @@
 #include <string.h>
 
 enum { MAX_MEMBERS = WEIR__FUSE_SLOTS, MAX_OPERANDS = WEIR__FUSE_OPERANDS };
-/* What is worth a tile: so many rows of it, and more bytes than are near a core. */
+/* When an operand is worth reading in tiles: it has at least this many rows, and more bytes than
+ * the caches near a core hold. */
 enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
 
 /* The value that the node makes; an operator in place makes none. */
@@ -50,7 +51,7 @@ static void count_uses(const struct weir__compile *c, int *uses)
         uses[g->outputs[i].operand.value]++;
 }
 
-/* Whether the member finds its own in the operand, piece by piece. */
+/* Whether each piece of the member reads only the same piece of the operand. */
 static bool is_by_pieces(const struct weir__compile *c, const struct weir__launch *l,
                          const struct weir__node *n, const struct weir__operand *o)
 {
@@ -81,8 +82,8 @@ static int last_private_use(const struct weir__compile *c, const int *uses,
     return found == uses[value] ? last : -1;
 }
 
-/* Gives each private value a slot that is free from its making to its last use, and takes
- * them from all others. */
+/* Gives each private value a slot that is free from the node that makes it to its last use. All
+ * other values get none. */
 static void give_slots(struct weir__compile *c, const int *uses, const struct weir__launch *l)
 {
     int busy_until[MAX_MEMBERS];
@@ -104,9 +105,9 @@ static void give_slots(struct weir__compile *c, const int *uses, const struct we
 
 /* ---- launches ---- */
 
-/* Whether a large operand lies along another dim than the result, whose rows are so long that a
- * piece has but a few: kernels by themselves read it in tiles, pieces would fetch each of its lines
- * again and again. */
+/* Whether a large operand lies along another dim than the result, and rows are so long that a piece
+ * has only a few. A kernel by itself reads such an operand in tiles; pieces would fetch each of its
+ * cache lines again and again. */
 static bool reads_across(const struct weir__node *n)
 {
     const struct weir__view *out = &n->out[0].view;
@@ -143,9 +144,9 @@ static bool is_absorbed(const struct weir__compile *c, int v)
     return c->absorbs && c->absorbs[c->leader[v]];
 }
 
-/* Operators become one launch as one source or as one function of the host. Where they are one
- * source, super kernels are no launches of their own. A device that runs neither gets each operator
- * by itself. */
+/* Several operators become one launch as one source, or as one function of the host. Where they are
+ * one source, a super kernel is not one launch. A device that runs neither gets each operator by
+ * itself. */
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -163,7 +164,7 @@ static bool is_candidate(const struct weir__compile *c, int v)
            weir__view_is_contiguous(&n->out[0].view);
 }
 
-/* What v must have in common with the first node of a launch. */
+/* Whether v has in common with the first node of a launch what all its nodes must. */
 static bool goes_with(const struct weir__compile *c, int first, int v)
 {
     const struct weir__node *a = &c->g->nodes[first], *b = &c->g->nodes[v];
@@ -296,8 +297,8 @@ static bool can_be_one(const struct weir__compile *c, const struct weir__launch 
     return !weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) || weir__nodes_join(c, l->nodes, l->n);
 }
 
-/* The longest launch of at most `n` nodes from position p of a stream on, which fewer of them are
- * if memory wants it so. Slots are given. */
+/* The longest launch of at most `n` nodes from position p of a stream on. It may be shorter because
+ * of where memory was placed. Assigns slots. */
 static struct weir__launch longest_of(struct weir__compile *c, const int *uses, int stream, int p,
                                       int n, bool by_rows)
 {

@@ -4,7 +4,7 @@
 
 #include "graph/pass/compile.h"
 
-/* Operators with so many outputs and inputs at most. */
+/* Operators with at most this many outputs and inputs. */
 #define WEIR__FUSE_OPERANDS 4
 
 /* Consecutive nodes of a stream that could be one launch. */
@@ -21,7 +21,7 @@ bool weir__launch_is_sound(const struct weir__compile *c, const struct weir__lau
 
 /* What members of a launch by rows have in common so far. */
 struct weir__row_run {
-    int64_t rows;     /* the output of each is so many equal parts; 0: there is no member yet */
+    int64_t rows;     /* equal parts of each member's output; 0: there is no member yet */
     unsigned blocks;  /* the most that a member alone would be cut into */
     unsigned members; /* that are not elementwise */
 };
@@ -29,7 +29,7 @@ struct weir__row_run {
 /* Adds the node; false, and nothing changes, if it cannot be a member, or if too few rows would be
  * left for all cores. */
 bool weir__rows_add(const struct weir__compile *c, struct weir__row_run *run, int v);
-/* Whether row r of what the node gives needs, of that operand, but what lies in row r of its
+/* Whether row r of the node's result needs, of that operand, only what lies in row r of its
  * value. */
 bool weir__rows_hold(const struct weir__compile *c, const struct weir__node *n,
                      const struct weir__operand *o, int64_t rows);

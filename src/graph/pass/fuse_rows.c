@@ -1,12 +1,13 @@
 /* Launches by rows: norms, softmax, reductions, concatenation and the like beside elementwise
- * operators. The output of each member is cut into as many equal parts, its rows; a row needs of
- * what other members make only the same row. So all of them run on a few rows, then on the next,
- * and what only they need stays in the block's memory.
+ * operators. The output of each member is cut into the same number of equal parts, its rows. A row
+ * needs only the same row of what other members make. So all of them run on a few rows, then on the
+ * next, and what only they need stays in the block's memory.
  */
 #include "graph/build/stand_in.h"
 #include "graph/pass/fuse.h"
 
-/* Rows that are left for a core, at least, where members would have had a block for it. */
+/* A core must get at least this many rows, if it would have had a block of the members by
+ * themselves. */
 enum { ROWS_PER_CORE = 2 };
 
 static int64_t common(int64_t a, int64_t b)

@@ -1,5 +1,5 @@
-/* Whether nodes can be joined to one launch as one source: tried with
- * addresses that tell values apart as those of a run will. */
+/* Whether nodes can be joined to one launch as one source. It is tried with made-up addresses,
+ * which are equal or different where those of a run will be. */
 #include "graph/build/stand_in.h"
 #include "graph/pass/compile.h"
 

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* All pairs of a graph of some thousand nodes are kept, and what is usual in a larger one. */
+/* Enough for all pairs of a graph of some thousand nodes, and for the pairs that a larger graph
+ * usually has. */
 #define KEPT 2000000
 #define KEPT_PER_NODE 32
 #define LOOKED_PER_NODE 300
@@ -118,9 +119,10 @@ static struct weir__lifetime *touched(struct weir__lifetimes *items, const int *
     return &items->item[by_value[o->value]];
 }
 
-/* What nodes of a run read out of step with what they give must outlast the run: else the last of
- * them might write there, and they could not be one launch. Of a run by rows, whose rows have other
- * sizes there, and of one that absorbs the others, it is all that they read. */
+/* Operands that nodes of a run read at other positions than they write must stay until the run is
+ * over: else the last node might write there, and the nodes could not be one launch. In a run by
+ * rows, whose rows have other sizes there, and in one that absorbs the others, that is all
+ * operands. */
 static void touch_run(struct weir__lifetimes *items, const int *by_value, int v,
                       void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
 {
@@ -275,7 +277,7 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
     return st;
 }
 
-/* How many nodes before each could be one launch with it: fewer than none if by rows. */
+/* How many nodes before each could be one launch with it; negative if by rows. */
 static void list_runs(const struct weir__compile *c, int *before)
 {
     weir__fuse_runs(c, before);

@@ -1,16 +1,17 @@
 /* Placing items when all pairs that may not share bytes are known.
  *
- * Items are placed one by one into a gap between those they conflict with. What is good
- * is in the order, so several are tried, each with the smallest gap and with the lowest
- * one, and the best is then improved by moving what sticks out at the top forward. All
- * work is counted, so that a large graph gets fewer tries instead of a long compile.
+ * Items are placed one by one into a gap between those they conflict with. The result depends on
+ * the order, so several orders are tried, each with the smallest gap and with the lowest one. The
+ * best is then improved by moving items that end at the top to the front. All work is counted, so
+ * that a large graph gets fewer tries instead of a long compile.
  */
 #include "graph/pass/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Neighbours looked at: by all orders together beside the first, and by improving. */
+/* How many neighbours may be looked at: by all orders after the first together, and by
+ * improving. */
 #define WORK_ORDERS 12000000
 #define WORK_IMPROVE 1500000
 #define TRIES 200
@@ -274,7 +275,7 @@ static double by_area(const struct fit *f, const struct weir__lifetime *item)
     return (double)item->size * (item->last - item->def + 1);
 }
 
-/* As if nodes were taken by how much is alive beside them. */
+/* An order: as if nodes were taken by how much is alive beside them. */
 static double by_breadth(const struct fit *f, const struct weir__lifetime *item)
 {
     return (double)most_alive_in(f, item->def, item->last);
@@ -363,7 +364,7 @@ static bool move_top_forward(struct fit *f, uint64_t *random)
     return true;
 }
 
-/* Equal results are taken too: they lead away from where all moves fail. */
+/* Equal results are accepted too: they lead out of a state from which every move fails. */
 static void improve(struct fit *f, int64_t lower_bound)
 {
     uint64_t random = 1;

@@ -170,7 +170,7 @@ static bool over_before(const struct sweep *w, int r, int v)
     return true;
 }
 
-/* Region b, right above a, becomes part of it. Neither is in a bin. */
+/* Joins region b to region a, right below it. Neither is in a bin. */
 static void merge(struct sweep *w, int a, int b)
 {
     struct region *low = &w->regions[a], *high = &w->regions[b];
@@ -282,8 +282,7 @@ static bool is_settled(const struct sweep *w, int r)
     return true;
 }
 
-/* Node v is next. The bound is brought up to date only so often that it costs as much
- * per node as a clock does. */
+/* Node v is next. The bound is updated so rarely that it costs no more per node than a clock. */
 static void settle(struct sweep *w, int v)
 {
     w->latest[w->items->c->stream[v]] = v;

@@ -110,7 +110,7 @@ static bool may_start(const struct sim *m, int v)
     return true;
 }
 
-/* Whatever can start does, the most urgent first. */
+/* Starts every node that can start, the most urgent first. */
 static void start_nodes(struct sim *m)
 {
     for (;;) {
@@ -129,7 +129,7 @@ static void start_nodes(struct sim *m)
     }
 }
 
-/* Shares out the cores, and says how long until the first of the running ends. */
+/* Shares out the cores. Returns how long it is until the first running node ends. */
 static double share_cores(struct sim *m)
 {
     double soonest = -1;

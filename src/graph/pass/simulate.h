@@ -22,9 +22,9 @@ struct weir__estimates {
 weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g);
 void weir__estimates_fini(struct weir__estimates *e);
 
-/* Nanoseconds from the first node to the last, by stream order and syncs. A node starts
- * when it may and takes what cores of its pool are left by those that started before
- * it, and more as they end. O(nodes x streams). */
+/* Nanoseconds from the first node to the last, by stream order and syncs. A node starts when it
+ * may. It takes the cores of its pool that earlier nodes leave, and more when those end. O(nodes x
+ * streams). */
 weir_status weir__simulate(const struct weir__compile *c, const struct weir__estimates *e,
                            double *makespan);
 

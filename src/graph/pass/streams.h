@@ -33,8 +33,9 @@ weir_status weir__streams_auto(struct weir__compile *c);
 weir_status weir__place_earliest(const struct weir__compile *c, const struct weir__estimates *e,
                                  const bool *movable, int first, int n, double sync_ns,
                                  int *stream);
-/* Products that read one result side by side; what follows one of them alone stays on its stream,
- * and where streams meet the first of them goes on. Places of other nodes are stream 0. */
+/* Products that read the same result go on streams side by side. A node that follows only one of
+ * them stays on its stream; where streams meet, the first of them goes on. All other nodes are on
+ * stream 0. */
 weir_status weir__place_siblings(const struct weir__compile *c, const bool *movable, int first,
                                  int n, int *stream);
 /* Chains of the graph such that independent nodes are never on the same one, and the

@@ -163,7 +163,8 @@ static void keep(struct placing *p, double alone)
     weir__streams_number(c);
 }
 
-/* What taking a stream out would cost is not asked: whoever wants siblings side by side measures.
+/* Streams are kept whatever they gain: a caller who asks for siblings side by side measures by
+ * itself.
  */
 static weir_status take_siblings(struct placing *p, double alone)
 {
@@ -216,7 +217,7 @@ static void find_movable(struct placing *p)
     }
     for (int i = 0; i < WEIR__SIM_POOLS; i++)
         cores += p->estimates.capacity[i];
-    /* More streams than cores only wait for each other. */
+    /* More streams than cores would only wait for each other. */
     p->most = (int)weir__min(WEIR__AUTO_STREAMS, cores);
     if (p->nmovable >= LARGE)
         p->most = (int)weir__min(LARGE_STREAMS, p->most);

@@ -27,7 +27,7 @@ static double start_on(const struct earliest *p, int v, int s, int latest)
         if (p->c->live[u] && start < ready)
             start = ready;
     }
-    /* Among equals the stream of whoever it waited for longest: no sync is needed. */
+    /* Among equal streams, takes that of the node it waited for longest: then no sync is needed. */
     return latest == s ? start - 1e-3 : start;
 }
 
@@ -134,7 +134,7 @@ static void close_order(struct chains *h)
     }
 }
 
-/* No other predecessor of v comes after u, so the edge says something. */
+/* No other predecessor of v comes after u, so the edge is not redundant. */
 static bool is_needed(const struct chains *h, int u, int v)
 {
     const struct weir__edges *edges = &h->c->edges;
@@ -170,7 +170,7 @@ static void list_succs(struct chains *h)
     }
 }
 
-/* Finds u a successor, if need be by moving others to another one of theirs. */
+/* Finds a successor for u. If need be it gives other nodes another of their successors. */
 static bool match(struct chains *h, int u, int round)
 {
     for (int i = h->first[u]; i < h->first[u + 1]; i++) {

@@ -38,8 +38,8 @@ int weir__super_count(const struct weir__super_kernel *k, const char *key)
     return 0;
 }
 
-/* stream-fusion=1 puts the scope's operators on the stream of its first one; without it
- * several streams in a scope are worth a word. */
+/* stream-fusion=1 puts the scope's operators on the stream of its first one; without it a warning
+ * is logged if a scope has several streams. */
 void weir__super_fuse_streams(weir_graph *g)
 {
     for (int k = 0; k < g->nsuper_kernels; k++) {

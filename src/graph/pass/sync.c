@@ -73,7 +73,8 @@ static weir_status add_needed(struct pass *p, int *clock)
     for (int i = 0; i < p->nstreams && !st; i++) {
         int s = p->streams[i];
 
-        /* Its own clock says nothing of itself, so only others can make it redundant. */
+        /* The clock of a node does not count that node itself, so only another wait can make this
+         * one redundant. */
         if (p->latest[s] >= p->reached[s]) {
             st = add_sync(p, s, p->latest[s]);
             p->reached[s] = p->latest[s] + 1;
@@ -130,7 +131,8 @@ static weir_status sync_node(struct pass *p, int v)
         clock[stream] = position;
     }
     want_preds(p, v);
-    /* Siblings that are multiplied with each other: silu(gate) * up stays one launch. */
+    /* If siblings are multiplied with each other, this node waits for what the next one needs too:
+     * then silu(gate) * up stays one launch. */
     if (c->options.streams == WEIR_STREAMS_SIBLINGS && position + 1 < c->streams[stream].nnodes &&
         can_wait_at(c, v, weir__node_at(c, stream, position + 1)))
         want_preds(p, weir__node_at(c, stream, position + 1));
