@@ -15,9 +15,10 @@
  *
  * A participant that was told to wait is woken once, by participant->wake, from whatever thread
  * ends the waiting; from the moment arrive or depart returns "parked" the stream is the waker's. A
- * rendezvous is gathered or it is not: while it is not, nobody touches anybody's memory, and
- * breaking the group lets everyone go at once. Once it is, every part runs, since parts wait
- * for nobody, and it ends by itself. So breaking leaves gathered rendezvous alone.
+ * rendezvous is gathered or it is not. While it is not, nobody touches anybody's memory, and
+ * breaking the group releases everyone at once. Once it is gathered, every part runs, since parts
+ * wait for nobody, and it ends by itself. So breaking a group does not touch rendezvous that have
+ * gathered.
  *
  * Locks: group->lock is innermost; nobody is woken under it.
  */
@@ -34,7 +35,7 @@
 #include "weir/comm.h"
 
 #define WEIR__GROUP_NAME 48
-/* The id of a rank is its group's number, and its index in the group in so many bits. */
+/* The id of a rank is its group's number, then its index in the group in this many bits. */
 enum { WEIR__RANK_BITS = 12 };
 _Static_assert(WEIR_MAX_RANKS <= 1 << WEIR__RANK_BITS, "an id has room for the rank");
 #define WEIR__CHANNEL_NAME 80
@@ -50,7 +51,8 @@ struct weir_rank {
     char device[96]; /* its label, for messages */
 };
 
-/* Calls that count together: those of the whole group, those of one pair, those of one name. */
+/* A channel: calls that are counted together. They are those of the whole group, of one pair, or of
+ * one name. */
 struct weir__channel {
     struct weir__channel *next;
     weir_group *group;
@@ -98,12 +100,13 @@ struct weir__meet {
      * show (up to WEIR__CODE_SHOWN); NULL for nothing. */
     uint32_t args_size;
     int (*shown)(const void *args, struct weir__code_shown *shown);
-    /* Which bytes of the first that `shower` shows the part of `reader` reads; NULL: all of what is
-     * shown. Both are whole arguments. */
+    /* `shower` shows pieces; says which bytes of the first piece the part of `reader` reads. NULL:
+     * all that is shown. Both are whole arguments. */
     void (*wanted)(const void *reader, const void *shower, int64_t *begin, int64_t *bytes);
-    /* Sets where the input and the result are; NULL: they stay where they are. */
+    /* Moves the input and the result to other addresses; NULL: they stay where they are. */
     void (*aim)(void *args, const void *in, void *out);
-    /* The call in a library's words; NULL, or false, if there are none. */
+    /* Describes the call as a communication library would take it. NULL, or it returns false: no
+     * library has such a call. */
     bool (*spell)(const void *args, struct weir__verb *verb);
 };
 
@@ -163,7 +166,8 @@ struct weir__again {
     struct weir__meet *meet;                                             /* the arguments */
     weir_status (*fn)(const void *args, const struct weir_block *block); /* one block */
     void *local;                                                         /* weir_block.local */
-    /* Somebody wants what the caller holds if it is `wanted_as`: then it must not linger. */
+    /* While *wanted is `wanted_as`, somebody waits for what the caller holds: then it must not
+     * linger. */
     const _Atomic uint32_t *wanted;
     uint32_t wanted_as;
     /* The transport's. */
@@ -199,15 +203,15 @@ struct weir__transport {
     /* After LAST: the other participants go on as RUNS, and so does this one. This and the next are
      * NULL if nobody is ever LAST. */
     void (*open_rendezvous)(struct weir__participant *participant);
-    /* After LAST instead: all parts were run; the other participants are OVER, this one too. They
-     * are returned, linked by `woken`, and their streams are the caller's: nobody wakes them.
-     * `text` is the error of the part of `rank`, NULL if there is none. */
+    /* Instead of that, after LAST: the caller has run all parts. All participants are OVER, this
+     * one too. The others are returned, linked by `woken`; their streams are the caller's, and
+     * nobody wakes them. `text` is the error of the part of `rank`, NULL if there is none. */
     struct weir__participant *(*close_rendezvous)(struct weir__participant *participant, int rank,
                                                   weir_status status, const char *text);
     /* After RUNS: the participant's part is done. False if it waits for the others' parts. */
     bool (*depart)(struct weir__participant *participant, weir_status status, const char *text);
-    /* The whole call by the calling thread: nothing is queued before it on its stream, and nothing
-     * comes between until this returns. NULL: there is no such way. */
+    /* Runs the whole call on the calling thread. Nothing may be queued before it on its stream, and
+     * nothing may be added until this returns. NULL: the transport cannot. */
     enum weir__at_once (*at_once)(struct weir__again *again, uint64_t call);
     void (*forget)(struct weir__again *again); /* what is the transport's */
     /* Breaks the group; the first reason stays. */
@@ -215,7 +219,8 @@ struct weir__transport {
 };
 extern const struct weir__transport weir__local_transport;
 
-/* Lines are apart by who writes them: calls are made by hosts while workers end earlier ones. */
+/* Fields with different writers are on different cache lines: hosts make calls while workers end
+ * earlier ones. */
 struct weir_group {
     const struct weir__transport *transport;
     char name[WEIR__GROUP_NAME];
@@ -286,11 +291,11 @@ static inline bool weir__channel_called(const struct weir__channel *channel, int
 {
     return atomic_load_explicit(&channel->callers[rank].calls, memory_order_acquire) > k;
 }
-/* Counts more calls of a rank, under the lock of its device, once they are queued: on the queue
- * `on`, NULL for several. */
+/* Counts calls of a rank that were queued on the queue `on`; NULL: on several. Under the lock of
+ * the rank's device. */
 void weir__channel_count(struct weir__channel *channel, int rank, uint64_t calls, const void *on);
-/* A rank whose call that the next one of `rank` is to meet is queued on `on` already, ahead of
- * it: neither would ever be over. -1: none that is known. Under the lock of its device. */
+/* Finds a rank whose call is to meet the next one of `rank` and is queued on the same queue `on`,
+ * ahead of it: neither would ever be over. -1: none is known. Under the lock of its device. */
 int weir__channel_blocker(const struct weir__channel *channel, int rank, const void *on);
 
 /* The channel of that name between the ranks of `members`; NULL when out of memory. */

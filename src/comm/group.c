@@ -6,8 +6,8 @@
 
 #include "check/race/watch.h"
 
-/* Guards the list of groups. A use is counted under it when it is found by id, and a group
- * leaves the list under it when it has no uses, so an id finds a group or nothing. */
+/* Guards the list of groups. Under it a use is counted when a group is found by its id, and a group
+ * without uses leaves the list. So an id finds a whole group or nothing. */
 static struct weir__spin known_lock;
 static weir_group *known;
 static uint64_t serial;

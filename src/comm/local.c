@@ -67,7 +67,8 @@ static void forget(weir_group *g, struct weir__rendezvous *m)
     }
 }
 
-/* Room for everybody: few sit with whoever came first. False when out of memory. */
+/* Makes room for all participants. A few fit into the one that came first. False when out of
+ * memory. */
 static bool take_slots(weir_group *g, struct weir__participant *participant)
 {
     struct weir__rendezvous *m = &participant->own;
@@ -93,8 +94,8 @@ static bool take_slots(weir_group *g, struct weir__participant *participant)
     return true;
 }
 
-/* The first reason is kept. Whoever waits for ranks that will not come is let go; gathered
- * rendezvous end by themselves. */
+/* Keeps the first reason. Releases everyone who waits for ranks that will not come; rendezvous that
+ * have gathered end by themselves. */
 static void break_group(weir_group *g, weir_status status, const char *reason,
                         struct weir__participant **list)
 {
@@ -138,7 +139,8 @@ static const struct weir__meet *anybody(const struct weir__rendezvous *m)
     return m->args[weir__ranks_next(&m->arrived, 0)];
 }
 
-/* Whoever is there fits each other, so one stands for all but for counts, which are of pairs. */
+/* The offers of those that are there fit each other, so one of them stands for all. Counts alone
+ * are of pairs, and are compared with each. */
 static bool fits_all(const struct weir__rendezvous *m, const struct weir__meet *meet, uint64_t call,
                      char *text, size_t size)
 {

@@ -49,7 +49,7 @@ static const char *find_difference(const struct weir__offer *a, const struct wei
                : NULL;
 }
 
-/* What `from` sends to `to` and what that expects. */
+/* Whether what `from` sends to `to` is what `to` expects. */
 static bool counts_fit(const struct weir__meet *from, const struct weir__meet *to, char *text,
                        size_t size)
 {

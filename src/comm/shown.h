@@ -10,13 +10,13 @@
 struct weir__code_shown {
     size_t offset;
     int64_t bytes;
-    bool changes; /* the part itself writes there: peers that read later need a copy */
+    bool changes; /* the part itself writes there, so peers that read later need a copy */
     bool made;    /* nothing is there: the transport makes room, which the part finds in its own
                    * arguments among those of all ranks */
 };
 #define WEIR__CODE_SHOWN 2
 
-/* A collective in the words that communication libraries have for them. */
+/* A collective as communication libraries describe it. */
 enum weir__verb_kind {
     WEIR__VERB_ALL_REDUCE,
     WEIR__VERB_REDUCE_SCATTER,
