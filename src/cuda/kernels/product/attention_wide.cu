@@ -1,10 +1,13 @@
-/* Attention of f32 on the tensor cores. They keep 11 digits of a number: each operand is taken apart into two such
- * numbers, and three of the four products are added up, which leaves about the precision of f32.
+/* Attention of f32 on the tensor cores. They keep 11 digits of a number: each operand is taken
+ * apart into two such numbers, and three of the four products are added up, which leaves about the
+ * precision of f32.
  *
- * A block has up to 16 V5 query rows of one head, or of all heads that share a key head, against tiles of keys. V5 x V6 warps have
- * 16 rows and a share of the tile's keys each; where V6 is above 1 their sums are put together at the end.
- * V0: f32; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in steps of 16;
- * V5: warps along the rows; V6: warps along the keys; V7: 1 where heads that share a key head are rows of one problem */
+ * A block has up to 16 V5 query rows of one head, or of all heads that share a key head, against
+ * tiles of keys. V5 x V6 warps have 16 rows and a share of the tile's keys each; where V6 is above
+ * 1 their sums are put together at the end.
+ * V0: f32; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in steps
+ * of 16; V5: warps along the rows; V6: warps along the keys; V7: 1 where heads that share a key
+ * head are rows of one problem */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -18,10 +21,10 @@ enum {
     TILE = KEYS * KEY_WARPS,
     DEPTH = 16 * V3,
     COLUMNS = 16 * V4,
-    KEY_PITCH = 4 * DEPTH + 16, /* an odd number of chunks: eight rows meet no bank twice */
+    KEY_PITCH = 4 * DEPTH + 16, /* an odd number of chunks: eight rows use each bank once */
     VALUE_PITCH = 4 * COLUMNS + 16,
     STAGE_BYTES = TILE * (KEY_PITCH + VALUE_PITCH),
-    STEPS = 4, /* products that the tensor cores, which do not round to nearest, add up by themselves */
+    STEPS = 4, /* products that are left to the tensor cores to add up; these do not round to nearest */
 };
 
 typedef float Sums[COLUMNS / 8][4];
@@ -34,7 +37,7 @@ template <int n> struct Apart {
     {
 #pragma unroll
         for (int i = 0; i < n; i++) {
-            most[i] = (x[i] + 0x1000u) & ~0x1fffu; /* to nearest: what is left has either sign */
+            most[i] = (x[i] + 0x1000u) & ~0x1fffu; /* to nearest, so that the rest may have either sign */
             rest[i] = (__float_as_uint(__uint_as_float(x[i]) - __uint_as_float(most[i])) + 0x1000u) & ~0x1fffu;
         }
     }
@@ -140,17 +143,9 @@ static __device__ inline Row make_row(const weir__attention &a, const Unit &u, u
     return r;
 }
 
-/* The tile at `stage`, of the keys from `first` on. */
-static __device__ inline void take_tile(const weir__attention &a, uint32_t queries, const char *stage, int first,
-                                        float scale, Row *rows, Sums &sums)
+/* Adds to `s` the products of the warp's queries and of its share of a tile's keys. */
+static __device__ inline void score_tile(uint32_t queries, uint32_t keys, float (&s)[KEYS / 8][4])
 {
-    int lane = threadIdx.x % 32, own = threadIdx.x / 32 / ROW_WARPS * KEYS;
-    float s[KEYS / 8][4] = {}, within = ADDS ? 1 : scale, bias[2], factors[2];
-    uint32_t keys =
-        shared_address(stage) + (own + lane / 16 * 8 + lane % 8) * KEY_PITCH + lane / 8 % 2 * 16;
-    const float *values =
-        (const float *)(stage + TILE * KEY_PITCH + (own + lane % 4 * 2) * VALUE_PITCH) + lane / 4;
-
     for (int i = 0; i < DEPTH / 8; i += STEPS) {
         float part[KEYS / 8][4] = {};
 
@@ -177,6 +172,20 @@ static __device__ inline void take_tile(const weir__attention &a, uint32_t queri
             for (int k = 0; k < 4; k++)
                 s[j][k] += part[j][k];
     }
+}
+
+/* Computes with the tile at `stage`, of the keys from `first` on. */
+static __device__ inline void take_tile(const weir__attention &a, uint32_t queries, const char *stage, int first,
+                                        float scale, Row *rows, Sums &sums)
+{
+    int lane = threadIdx.x % 32, own = threadIdx.x / 32 / ROW_WARPS * KEYS;
+    float s[KEYS / 8][4] = {}, within = ADDS ? 1 : scale, bias[2], factors[2];
+    uint32_t keys =
+        shared_address(stage) + (own + lane / 16 * 8 + lane % 8) * KEY_PITCH + lane / 8 % 2 * 16;
+    const float *values =
+        (const float *)(stage + TILE * KEY_PITCH + (own + lane % 4 * 2) * VALUE_PITCH) + lane / 4;
+
+    score_tile(queries, keys, s);
     first += own + lane % 4 * 2;
 #pragma unroll
     for (int j = 0; j < KEYS / 8; j++)
@@ -227,7 +236,7 @@ static __device__ inline void take_tile(const weir__attention &a, uint32_t queri
     }
 }
 
-/* A row's sums to the output, if it is there. */
+/* Writes a row's sums to the output, if the row exists. */
 static __device__ inline void put(const weir__attention &a, const Unit &u, unsigned row, unsigned column,
                                   float sum, float total)
 {
@@ -314,14 +323,14 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     }
     copies_wait<0>();
     if (KEY_WARPS > 1) {
-        __syncthreads(); /* the memory is now the shares' */
+        __syncthreads(); /* the memory is now used for the shares */
         leave((Share *)memory + warp, rows, sums);
         __syncthreads();
         put_together(a, u, (const Share *)memory, ADDS ? 1 : scale);
     } else {
         put_rows(a, u, row, rows, sums);
     }
-    __syncthreads(); /* the memory is the next queries' */
+    __syncthreads(); /* the memory is used for the next queries */
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
