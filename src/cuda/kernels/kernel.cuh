@@ -165,7 +165,8 @@ template <typename T> static __device__ inline T block_sum(T x)
     return x;
 }
 
-/* As block_sum, with one barrier instead of two: callers use slots 0 and 1 in turn. */
+/* The same as block_sum, with one barrier instead of two. Successive calls must use slots 0 and 1
+ * in turn. */
 template <typename T> static __device__ inline T block_sum_at(int slot, T x)
 {
     __shared__ T part[2][32];

@@ -1,4 +1,5 @@
-/* Operands of chains of elementwise calls; the rest of such a source is written for each chain. */
+/* Operands of chains of elementwise calls. The rest of such a source is generated for each
+ * chain. */
 #pragma once
 
 #include "elementwise.cuh"

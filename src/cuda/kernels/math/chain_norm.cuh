@@ -1,5 +1,5 @@
-/* The end of a chain that is a norm of its rows; see row_norm.cu, whose sums these are. The rest of
- * such a source is written for each chain. */
+/* The last step of a chain that ends in a norm of its rows. The sums are computed as in
+ * row_norm.cu. The rest of such a source is generated for each chain. */
 #pragma once
 
 #include "chain.cuh"

@@ -1,5 +1,6 @@
-/* The experts of each token. V0: type; V1: type of the bias; V2: sigmoid, else softmax;
- * V3: experts are in groups, of which some are left out */
+/* The experts of each token.
+ * V0: type; V1: type of the bias; V2: sigmoid, else softmax; V3: experts are in groups, of which
+ * some are left out */
 #include "elementwise.cuh"
 #include "ops/host/math/choice.h"
 
@@ -32,8 +33,8 @@ static __device__ inline Best warp_best(Best b)
     return b;
 }
 
-/* The best of n scores that come after `last` in the order, for all threads. If last.at < 0, the
- * best of all. */
+/* The best of those of the n scores that are worse than `last`; the best of all if last.at < 0. All
+ * threads get the result. */
 static __device__ inline Best next_best(const real *s, int n, Best last)
 {
     Best best = {0, -1};

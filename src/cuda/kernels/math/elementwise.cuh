@@ -1,5 +1,5 @@
-/* Elementwise operations on values as memory has them, and operands that lie in memory in
- * different ways: what single calls (ew.cu) and chains of them share. */
+/* Elementwise operations on values of the type in memory, and loads of operands with different
+ * layouts: what single calls (ew.cu) and chains of them share. */
 #pragma once
 
 #include "kernel.cuh"
@@ -28,8 +28,8 @@ template <bool narrow, typename T> static __device__ inline T sigmoid(T x)
         return y / ((T)1 + e);
 }
 
-/* For values of 16 bits: by the hardware's exponential and quotient, where they leave enough digits,
- * else by the series. Within 2^-19 of the value everywhere. */
+/* For values of 16 bits. Uses the hardware's exponential and quotient where they are precise
+ * enough, else the series. The relative error is below 2^-19 everywhere. */
 static __device__ inline float tanh_narrow(float x)
 {
     float size = fabsf(x), square = x * x;
@@ -219,8 +219,8 @@ value(typename Type<t0>::store x, typename Type<t1>::store y, const double *cons
         return binary<code, t0>(a, (decltype(a))b);
 }
 
-/* One operation; `constants` has a bit for each input that is the constant, which is a value of the
- * compute type and not an element. */
+/* One operation. `constants` has a bit for each input that is the call's constant: a value of the
+ * compute type, not an element in memory. */
 template <int code, int out, int t0, int t1, int t2, int constants>
 static __device__ inline typename Type<out>::store
 apply(typename Type<t0>::store x, typename Type<t1>::store y, typename Type<t2>::store z,
@@ -245,7 +245,7 @@ apply(typename Type<t0>::store x, typename Type<t1>::store y, typename Type<t2>:
     }
 }
 
-/* The same on w elements, one or two: two results are rounded by one instruction. */
+/* The same on w elements. w is 1 or 2: one instruction rounds two results. */
 template <int w, int code, int out, int t0, int t1, int t2, int constants>
 static __device__ inline void
 apply_some(typename Type<out>::store *to, const typename Type<t0>::store *x,
@@ -273,8 +273,8 @@ template <typename T, int n> struct __align__(sizeof(T) * n > 16 ? 16 : sizeof(T
     T v[n];
 };
 
-/* `at` has the position of the first element if the elements are adjacent, else the position of
- * each. */
+/* `at` has the position of the first element if the elements are adjacent, else the positions of
+ * all. */
 template <int layout, int n, typename T>
 static __device__ inline Pack<T, n> read(const char *data, const int64_t *at)
 {

@@ -1,8 +1,8 @@
 /* One elementwise operator.
- * V0: code; V1: output type; V2..V4: input types; V5: bit i: input i is the constant;
- * V6: log2 of the elements a thread moves at once, + 8 * dims (0: all is packed), + 128: places
- * fit 32 bits, or where all is packed, every thread has one move at most and nothing is left over;
- * V7: how output and inputs lie, two bits each */
+ * V0: code; V1: output type; V2..V4: input types; V5: bit i: input i is the constant; V6: log2 of
+ * the elements a thread moves at once, + 8 * dims (0: all is packed), + 128: places fit 32 bits, or
+ * where all is packed, every thread has one move at most and nothing is left over; V7: how output
+ * and inputs lie, two bits each */
 #include "elementwise.cuh"
 
 template <bool fits> struct Index { typedef int64_t type; };
@@ -48,8 +48,8 @@ static __device__ inline void locate(const weir__ew &e, int64_t i, int64_t (*at)
     }
 }
 
-/* Sums, differences and products of f16 are rounded once either way. Pairs need less code, and a
- * short kernel spends most of its time fetching code. */
+/* Sums, differences and products of f16 are rounded once with or without pairs. Pairs need less
+ * code, and a short kernel spends most of its time fetching code. */
 constexpr bool by_pairs()
 {
     return V0 <= WEIR__BINARY_MUL && V1 == WEIR_F16 && V2 == WEIR_F16 && V3 == WEIR_F16 && !V5;

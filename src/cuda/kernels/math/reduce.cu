@@ -1,9 +1,9 @@
 /* Sum, max, min and argmax. A unit is one output, or `width` neighbouring ones (columns); its
- * reduced positions come in chunks whose results are combined in order, so the result follows
- * from the shape alone.
- * V0: code; V1: input type; V2: output type; V3: 0 a block a unit, 1 columns, 2 a warp a unit;
- * V4: phase 0 leaves partial results, phase 1 combines them; V5: elements a thread takes at once,
- * 16 bytes of a row or of neighbouring columns, or 1 */
+ * reduced positions come in chunks whose results are combined in order, so the result follows from
+ * the shape alone.
+ * V0: code; V1: input type; V2: output type; V3: 0 a block a unit, 1 columns, 2 a warp a unit; V4:
+ * phase 0 leaves partial results, phase 1 combines them; V5: elements a thread takes at once, 16
+ * bytes of a row or of neighbouring columns, or 1 */
 #include "device/code.h"
 #include "kernel.cuh"
 #include "ops/host/math/reduce.h"
@@ -223,8 +223,8 @@ static __device__ inline Part run_row(const weir__reduce &r, const Unit &u, int6
     return V3 == 2 ? warp_merge(p) : block_merge(p);
 }
 
-/* Neighbouring columns of a unit, V5 a thread: threads beside each other have neighbours, those
- * behind them later positions, and their results are put together in order. */
+/* Neighbouring columns of a unit, V5 columns to a thread. Adjacent threads have adjacent columns;
+ * the rows of threads have successive positions, and their results are combined in order. */
 static __device__ inline void run_columns(const weir__reduce &r, const Unit &u, int64_t item,
                                           int64_t begin, int64_t end, bool split)
 {

@@ -1,5 +1,6 @@
-/* A rank's part of a reduction over ranks. V0: type; V1: weir_reduce.
- * The values are ops/host/move/collective.c's, bit for bit: in the order of the ranks. */
+/* A rank's part of a reduction over ranks.
+ * V0: type; V1: weir_reduce. Adds in the order of the ranks, so that the results are those of
+ * ops/host/move/collective.c bit for bit. */
 #include "kernel.cuh"
 #include "ops/host/part.h"
 
@@ -8,7 +9,7 @@ enum { SUM, MAX, MIN, MEAN, PROD };
 typedef Type<V0>::store Store;
 template <bool wide, typename T> struct Sum { typedef T type; };
 template <typename T> struct Sum<true, T> { typedef int64_t type; };
-/* The sum of narrow integers may overflow their type; the mean does not. */
+/* The sum of narrow integers may overflow their type. Their mean never does. */
 typedef Sum<V1 == MEAN && !Type<V0>::real, Type<V0>::compute>::type value;
 
 template <int n> struct __align__(sizeof(Store) * n) Pack {

@@ -1,4 +1,4 @@
-/* Rows that a block holds in registers: read once, 16 bytes at a time, and written once.
+/* Rows that a block holds in registers: each is read once, 16 bytes at a time, and written once.
  * V0: type; HELD: chunks of 16 bytes a thread has, 0 where rows lie in any other way */
 #pragma once
 

@@ -1,9 +1,11 @@
-/* Entries in the order of their experts, those of one expert as they stand. V0: type of experts.
+/* Sorts entries by expert. Entries of one expert keep their order.
+ * V0: type of experts.
  *
- * A block places a share of the entries. It counts all of them by expert in shared memory, those before
- * its share apart from the rest: that tells where the first of its own entries of each expert goes. Then its
- * warps place their entries one after the other. No block waits for another, and counts do not depend on the order in
- * which they were made. */
+ * A block places a share of the entries. It counts all entries by expert in shared memory, with
+ * one count for those before its share and one for the rest. From the counts follows where the
+ * first of its own entries of each expert goes. Then its warps place their entries, one warp after
+ * the other. No block waits for another, and counts do not depend on the order in which they were
+ * made. */
 #include "index.cuh"
 #include "ops/host/move/experts.h"
 
@@ -11,11 +13,11 @@ enum { RANGE = 2048, EACH = 8 }; /* experts that are counted at a time; entries 
 
 /* Where the block's next entry of each expert goes; at first, how many there are before its share. */
 __shared__ unsigned next[RANGE];
-/* How many there are from its share on. */
+/* How many entries of each expert there are from the beginning of the block's share on. */
 __shared__ unsigned rest[RANGE];
 
-/* Adds the entries begin .. end - 1 of the `width` experts from `first` on to the counts. Returns an entry that is no
- * expert's number, or 0. */
+/* Counts those of the entries begin .. end - 1 that are of the `width` experts from `first` on.
+ * Returns the value of an entry that is not the number of an expert; 0 if there is none. */
 static __device__ inline int64_t count(const weir__expert_order &a, int64_t begin, int64_t end, int64_t first,
                                        int64_t width, unsigned *counts)
 {
@@ -41,7 +43,7 @@ static __device__ inline int64_t count(const weir__expert_order &a, int64_t begi
     return bad;
 }
 
-/* The sum of the values of the threads before, and of all. */
+/* The sum of the values of the threads before this one, and the sum of all. */
 static __device__ inline unsigned sum_before(unsigned own, unsigned *all)
 {
     __shared__ unsigned sums[32];
@@ -64,8 +66,8 @@ static __device__ inline unsigned sum_before(unsigned own, unsigned *all)
     return before + sum - own;
 }
 
-/* From counts to places: `start` entries are of experts before `first`. Returns how many are of experts before those that
- * follow. */
+/* Turns counts into places. `start` entries are of experts before `first`. Returns `start` plus the
+ * entries of the experts at hand. */
 static __device__ inline unsigned place_experts(const weir__expert_order &a, int64_t first, unsigned width,
                                                 unsigned start)
 {

@@ -1,4 +1,4 @@
-/* Steps through groups of dims, indices, and what to say of one that is out of range. */
+/* Steps through groups of dims; reads indices, and reports one that is out of range. */
 #pragma once
 
 #include "kernel.cuh"

@@ -1,8 +1,9 @@
-/* x[o, index[o, i, j], j] += (or =) source[o, i, j], i ascending, so that sums come out the same every
- * time. V0: type; V1: index type; V2: 0 a thread has all of (o, j), 1 one target of it,
- * 2 one source: whole numbers, whose order does not matter; 3 a block has a row of x: the index is
- * the same for all j; 4 as 3, and there is one source: a cache that gets a token; V3: elements that a
- * thread then moves at once */
+/* x[o, index[o, i, j], j] += (or =) source[o, i, j]. i is ascending, so that sums are the same in
+ * every run.
+ * V0: type; V1: index type; V2: 0 a thread has all of (o, j), 1 one target of it, 2 one source:
+ * whole numbers, whose order does not matter; 3 a block has a row of x: the index is the same for
+ * all j; 4 as 3, and there is one source: a cache that gets a token; V3: elements that a thread
+ * then moves at once */
 #include "index.cuh"
 
 typedef Type<V0>::store Store;
@@ -64,8 +65,9 @@ struct alignas(sizeof(Store) * AT_ONCE) Pack {
     Store v[AT_ONCE];
 };
 
-/* Which of the sources first .. first + TILE - 1 go to `target`: their numbers in `found`, in order;
- * returns how many. All threads call it, and read `found` before they call it again. */
+/* Writes to `found`, in order, the numbers of those of the sources first .. first + TILE - 1 that
+ * go to `target`. Returns how many there are. All threads must call it, and must have read `found`
+ * before they call it again. */
 static __device__ inline unsigned find_sources(const weir__scatter &a, int64_t index, int64_t first,
                                                int64_t target, uint32_t *found,
                                                const weir__code_context &c)
@@ -103,8 +105,8 @@ static __device__ inline unsigned find_sources(const weir__scatter &a, int64_t i
     return all;
 }
 
-/* Columns of one row of x; `source` is the number of a source that it has, -1: of any. The block of
- * the first such source has the row, those of the others do nothing. */
+/* Columns of one row of x. `source` is the number of a source that goes to this row, or -1. The
+ * block of the first such source computes the row; the blocks of the others do nothing. */
 static __device__ inline void take_row(const weir__scatter &a, const weir__code_context &c, int64_t o,
                                        int64_t target, int64_t source, int64_t j)
 {
@@ -141,7 +143,7 @@ static __device__ inline void take_row(const weir__scatter &a, const weir__code_
         *to = sum;
 }
 
-/* Blocks go round the rows of x, or the sources if these are fewer. */
+/* Blocks loop over the rows of x, or over the sources if there are fewer of them. */
 static __device__ inline void by_rows(const weir__scatter &a, const weir__code_context &c)
 {
     bool by_source = a.n < a.limit;

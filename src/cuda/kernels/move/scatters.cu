@@ -1,4 +1,5 @@
-/* Rows that go to where indices say, of several tensors: each has the same number of blocks.
+/* Writes rows of several tensors to the places that indices name. Each tensor has the same number
+ * of blocks.
  * V0: bytes of an element; V1: index type; V2: bytes that a thread moves at once */
 #include "index.cuh"
 #include "ops/gpu/scatters.h"

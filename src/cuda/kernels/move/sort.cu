@@ -1,9 +1,9 @@
-/* Rows sorted by keys: unsigned numbers in the order of the values, NaN last, -0 as 0. Rows of a
- * few elements by a warp each, others that fit by a block each in shared memory; longer ones by
- * many blocks, digit by digit in scratch memory: blocks count the digits of their tiles, a block a
- * row adds the counts up, and blocks move their tiles' elements to where those of the same digit
- * go, in order. V0: type; V1: descending; V2: log2 of a row's elements, rounded up, 0 for scratch
- * memory */
+/* Sorts rows by keys: unsigned numbers in the order of the values, with NaN last and -0 as 0. A row
+ * of a few elements is sorted by a warp. Other rows that fit into shared memory are sorted by a
+ * block each. Longer rows are sorted by many blocks, digit by digit in scratch memory: blocks count
+ * the digits of their tiles, one block a row adds the counts up, and blocks move the elements of
+ * their tiles, in order, to the places of their digits.
+ * V0: type; V1: descending; V2: log2 of a row's elements, rounded up, 0 for scratch memory */
 #include "device/code.h"
 
 #include "kernel.cuh"
@@ -85,7 +85,7 @@ static __device__ void sort_by_warp(const weir__sort &a, int64_t in, int64_t out
 
 /* ---- elements of a block in the order of a digit ---- */
 
-/* The lanes of a warp that have the same digit; those of no element have 256. */
+/* The lanes of a warp that have the same digit. Lanes without an element pass 256. */
 static __device__ inline uint32_t peers_of(uint32_t digit)
 {
     return __match_any_sync(~0u, digit);
@@ -112,7 +112,8 @@ static __device__ inline uint32_t sum_before(uint32_t own)
     return sum - own;
 }
 
-/* A warp has a stretch of a block's elements, of which thread and number j name one. */
+/* The index of element number j of this thread. A warp has a contiguous part of its block's
+ * elements. */
 template <int items> static __device__ inline int place_of(int j)
 {
     return threadIdx.x / 32 * (items * 32) + j * 32 + threadIdx.x % 32;
@@ -127,11 +128,11 @@ static __device__ inline uint32_t digit_of(Key key, int shift)
 template <int items> struct Arranged {
     Key keys[items * THREADS];
     uint32_t places[items * THREADS];
-    uint32_t next[WARPS][256]; /* of each warp's elements of a digit */
+    uint32_t next[WARPS][256]; /* by warp and digit: how many; then where the next goes */
 };
 
-/* Writes the block's n elements to `to` in the order of a digit, those of the same digit in the
- * order they have. Returns where the elements begin whose digit is the thread's number. */
+/* Writes the block's n elements to `to` in the order of a digit; elements of the same digit keep
+ * their order. Returns where the elements begin whose digit is the thread's number. */
 template <int items>
 static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
                                           const uint32_t *place, int n, int shift)
@@ -154,7 +155,7 @@ static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
         __syncwarp();
     }
     __syncthreads();
-    /* A thread a digit: where each warp's elements of it begin. */
+    /* Each thread takes one digit, and finds where each warp's elements of that digit begin. */
     for (int w = 0; w < WARPS; w++)
         total += to.next[w][threadIdx.x];
     first = base = sum_before(total);
@@ -179,7 +180,7 @@ static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
 
 /* ---- a block a row ---- */
 
-/* The bits in which the keys of the block differ. */
+/* The bits in which some keys of the block differ from others. */
 template <int items> static __device__ inline Key differing_bits(const Key *key, int n)
 {
     __shared__ Key one, bits[WARPS];
@@ -331,7 +332,7 @@ static __device__ void add_up(const Batch &b, int64_t row)
 static __device__ void move_tile(const Tile &t, int64_t at)
 {
     __shared__ Arranged<ITEMS> sorted;
-    __shared__ uint32_t begin[256]; /* of a digit's elements in the row, less that in the tile */
+    __shared__ uint32_t begin[256]; /* of a digit: where it begins in the row, less in the tile */
     int n = (int)(t.a.rows.n - t.first < TILE ? t.a.rows.n - t.first : TILE);
     uint32_t place[ITEMS], first;
     Key key[ITEMS];

@@ -1,6 +1,7 @@
-/* softmax(q k' scale + mask) v without the matrix of scores: keys go by in tiles of a warp's
- * width, with a running maximum and sum for each query row. A warp has ROWS query rows of one
- * head; a block's warps share the tiles. Long values are done a part of the columns at a time.
+/* softmax(q k' scale + mask) v without the matrix of scores: tiles of 32 keys are read one after
+ * the other, with a running maximum and sum for each query row. A warp has ROWS query rows of one
+ * head; a block's warps share the tiles. Where rows of values are long, a part of the columns is
+ * computed at a time.
  * V0: type; V1: type of the mask, 255 without one; V2: causal */
 #include "kernel.cuh"
 #include "ops/host/product/attention.h"
@@ -96,7 +97,7 @@ static __device__ inline void load_values(const weir__attention &a, const Unit &
     }
 }
 
-/* What a warp has of one query row so far: a lane has every 32nd column. */
+/* The sums of one query row so far, spread over a warp: a lane has every 32nd column. */
 struct Row {
     real sums[PER_LANE], top, total;
 };

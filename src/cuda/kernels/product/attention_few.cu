@@ -1,11 +1,11 @@
 /* Attention of few query rows and many keys, f16 and bf16 on the tensor cores: the rows of all
- * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its
- * own tiles of 16 keys; at the end a block's warps put their sums together, and those of the parts the
- * last block of a unit that is done, or phase 1, in an order that does not change. Tiles that a mask
- * hides are not read, but for the first ones: most of a cache that has room for more text.
+ * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its own
+ * tiles of 16 keys. At the end a block's warps add up their sums. The sums of the parts are added
+ * up by the last block of the unit to finish, or by phase 1, always in the same order. Tiles that a
+ * mask hides are not read, except the first ones: a cache with room for more text is mostly hidden.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit puts together; V6: warps;
- * V7: tiles of a warp under way */
+ * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit puts together;
+ * V6: warps; V7: tiles of a warp under way */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -16,7 +16,7 @@ enum {
     KEYS = 16,
     STAGES = V7,
     COLUMNS = 16 * V4,
-    KEY_PITCH = 32 * V3 + 16, /* an odd number of chunks: eight rows meet no bank twice */
+    KEY_PITCH = 32 * V3 + 16, /* an odd number of chunks: eight rows use each bank once */
     VALUE_PITCH = 32 * V4 + 16,
     STAGE_BYTES = KEYS * (KEY_PITCH + VALUE_PITCH),
 };
@@ -210,7 +210,8 @@ static __device__ inline Hidden hidden(const weir__attention &a, const Row *rows
     return h;
 }
 
-/* The tile at `stage`, of the keys from `first` on. Its values are waited for when the scores are there. */
+/* Computes with the tile at `stage`, of the keys from `first` on. Waits for the tile's values only
+ * when the scores are computed. */
 static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, int first,
                                         float scale, const Hidden &h, Row *rows, Sums &sums)
 {
@@ -270,7 +271,7 @@ static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, 
     }
 }
 
-/* Leaves the first `count` of a warp's rows where the block finds them. */
+/* Writes the first `count` of a warp's rows to shared memory, where the block reads them. */
 static __device__ inline void leave(Share *share, const Row *rows, const Sums &sums, unsigned count)
 {
     unsigned lane = threadIdx.x % 32;
@@ -292,7 +293,8 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
     }
 }
 
-/* What a part that saw the maximum `top` counts for where the maximum of all is `best`. */
+/* The factor for the sums of a part whose maximum is `top`, if the maximum of all parts is
+ * `best`. */
 static __device__ inline float worth(float top, float best, float scale)
 {
     return exp2_fast((top - (best == below() ? 0 : best)) * scale);
@@ -308,7 +310,8 @@ static __device__ inline float2 *part_ends(const weir__attention &a)
     return (float2 *)(a.partial + rows * a.splits * a.dv);
 }
 
-/* One element of the block's rows: to the output, or as a part's to scratch memory. */
+/* Writes one element of the block's rows: to the output, or to the part's place in scratch
+ * memory. */
 static __device__ inline void put_together(const weir__attention &a, const Unit &u,
                                            const Share *shares, unsigned row, unsigned column,
                                            float within)
@@ -342,7 +345,8 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
     unsigned row = u.first_row + lane / 4, here;
     int first = u.begin + warp * KEYS, stage = 0;
-    /* Text begins where a cache does: those keys are fetched before the mask is there. */
+    /* Text begins at the beginning of a cache, so the first keys are fetched before the mask is
+     * there. */
     bool certain = V1 == 255 || (u.part == 0 && first < u.end);
     uint32_t q[V3][4];
     Sums sums = {};
@@ -373,20 +377,20 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
         take_tile(q, stages + stage * STAGE_BYTES, first, scale, h, rows, sums);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
-    if (WARPS == 8) /* there is no room for another block beside it that would begin too early */
+    if (WARPS == 8) /* no other block fits beside this one, so none begins too early */
         let_next_begin();
     copies_wait<0>();
     here = u.rows - u.first_row < ROWS ? u.rows - u.first_row : ROWS;
-    __syncthreads(); /* the tiles' memory is now the shares' */
+    __syncthreads(); /* the memory of the tiles is now used for the shares */
     leave((Share *)memory + warp, rows, sums, here);
     __syncthreads();
     for (unsigned i = threadIdx.x; i < here * COLUMNS; i += blockDim.x)
         if (i % COLUMNS < a.dv)
             put_together(a, u, (const Share *)memory, i / COLUMNS, i % COLUMNS, ADDS ? 1 : scale);
-    __syncthreads(); /* the part is written, and the shares' memory is the next tiles' */
+    __syncthreads(); /* the part is written; the memory of the shares is used for tiles again */
 }
 
-/* Four elements of the output from their parts, some of which are asked for at once. */
+/* Four elements of the output from their parts. Several parts are loaded at once. */
 static __device__ inline void combine(const weir__attention &a, int64_t row, int column,
                                       float within)
 {

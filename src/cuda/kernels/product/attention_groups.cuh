@@ -1,14 +1,14 @@
-/* Attention of many queries as Hopper does it: a warp of its own has the GPU fetch whole tiles,
- * groups of four warps compute, with 64 rows each. While a group makes the weights of a tile,
- * its products of the tile before and the other groups' run. */
+/* Attention of many queries on Hopper. One warp only starts copies of whole tiles. Groups of four
+ * warps compute 64 rows each. While a group computes the weights of a tile, its products of the
+ * previous tile and the products of the other groups run. */
 #pragma once
 
 #include "attention_tiles.cuh"
 #include "device/code.h"
 #include "wgmma.cuh"
 
-/* Where tiles are, and barriers that say who has them: one warp fills what is empty, the others
- * empty what is full. Those of keys and values are one for each stage. */
+/* Where tiles are, and barriers that say who owns them: one warp fills tiles that are empty, the
+ * others compute with tiles that are full. Keys and values have one barrier for each stage. */
 struct Memory {
     uint32_t queries, keys, values;
     uint32_t made; /* see end_sums */
@@ -188,7 +188,7 @@ static __device__ inline void begin_sums(Sums &sums, const Weights &w, const Mem
     products_commit();
 }
 
-/* The scores of tile t are there, and its keys are not needed any more. */
+/* Waits for the scores of tile t; then its keys are not needed any more. */
 template <int left> static __device__ inline void end_scores(Scores &s, const Memory &m, int t)
 {
     products_wait<left>();
@@ -196,9 +196,9 @@ template <int left> static __device__ inline void end_scores(Scores &s, const Me
     leave(m.keys_empty + t % STAGES * 8);
 }
 
-/* The weights that `made` is the sum of are to be there before the wait, made while the products
- * run. The compiler would make them after it; what a store needs it cannot put off. Short rows are
- * faster as the compiler has them. */
+/* The weights whose sum is `made` must be computed before the wait, while the products run. The
+ * compiler would compute them after the wait, but a store of the sum forces it to do so before. For
+ * short rows the compiler's order is faster. */
 static __device__ inline void end_sums(Sums &sums, float made, const Memory &m, int t)
 {
     if (V4 > 1)
@@ -220,7 +220,7 @@ static __device__ inline void pass_turn()
     group_arrive<256>(1 + ((int)threadIdx.x / 128 + 1) % V5);
 }
 
-/* Rows of a unit against all tiles of its keys, which are numbered from `n` on. */
+/* Computes rows of a unit against all tiles of its keys. Tiles are numbered from `n` on. */
 static __device__ inline void take_unit(const weir__attention &a, const Memory &m, int tiles, int n,
                                         float scale, Row *rows, Sums &sums)
 {
@@ -283,7 +283,7 @@ static __device__ inline void compute(const weir__attention &a, const Memory &m)
         put_rows(a, u, rows, sums);
     }
     if (threadIdx.x / 128 == 0)
-        await_turn(); /* what the last group passed */
+        await_turn(); /* the turn that the last group has passed on */
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32 + 128, 1)
@@ -297,8 +297,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 128, 1)
     if (threadIdx.x == 0)
         init_barriers(m);
     __syncthreads();
-    /* Registers go to those that compute; they are handed over by groups, so that the one warp that
-     * fetches has three beside it that do nothing. */
+    /* Registers go to the warps that compute. They can be handed over only by groups of four warps,
+     * so three idle warps stand beside the one that fetches. */
     if (threadIdx.x < WARPS * 32) {
         take_registers<V5 == 3 ? 160 : 240>();
         compute(a, m);

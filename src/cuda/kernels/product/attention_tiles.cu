@@ -1,8 +1,8 @@
-/* softmax(q k' scale + mask) v of f16 and bf16 on the tensor cores, without the matrix of scores:
- * a block has some query rows of one head and walks over tiles of keys, with a running maximum and
- * sum for each row. Here with the products that every GPU has, of one warp: a block's threads fetch
- * a tile of keys while they compute with the one before.
- * Variants: see attention_tiles.cuh. */
+/* softmax(q k' scale + mask) v of f16 and bf16 on the tensor cores, without the matrix of scores: a
+ * block has some query rows of one head and walks over tiles of keys, with a running maximum and
+ * sum for each row. This form uses the products of one warp, which every GPU has: a block's threads
+ * fetch a tile of keys while they compute with the tile before. Variants: see
+ * attention_tiles.cuh. */
 #include "attention_tiles.cuh"
 #if V5
 #include "attention_groups.cuh"
@@ -13,7 +13,7 @@ template <int tile_rows, int panels>
 static __device__ inline void fetch(uint32_t tile, const char *data, int64_t base, int64_t step,
                                     int64_t first, int64_t rows, int64_t columns)
 {
-    /* A power of two of them, so that rows come out even: some threads have none. */
+    /* The number of threads for a row is a power of two, so some of them have nothing to fetch. */
     constexpr int chunks = panels == 3 ? 32 : panels * 8, at_once = WARPS * 32 / chunks;
     int chunk = threadIdx.x % chunks, row = threadIdx.x / chunks;
     const half_bits *from = (const half_bits *)data + base + (first + row) * step + chunk * 8;

@@ -1,9 +1,8 @@
-/* What both forms of attention of many queries share: the softmax of a tile of scores, and the
- * rows of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
- * V0: type; V1: type of the mask, 255 without one; V2: causal, and 2 for a mask whose rows are packed
- * and lie in whole 16 bytes; V3: d in steps of 16; V4: dv in
- * panels of 64; V5: groups of four warps, where those of Hopper compute, else 0; V6: keys of a
- * tile; V7: warps that compute */
+/* Shared by both forms of attention of many queries: the softmax of a tile of scores, and the rows
+ * of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
+ * V0: type; V1: type of the mask, 255 without one; V2: causal, and 2 for a mask whose rows are
+ * packed and lie in whole 16 bytes; V3: d in steps of 16; V4: dv in panels of 64; V5: groups of
+ * four warps, where those of Hopper compute, else 0; V6: keys of a tile; V7: warps that compute */
 #pragma once
 
 #include "attention.cuh"
@@ -85,7 +84,8 @@ static __device__ inline void make_rows(const weir__attention &a, const Unit &u,
     }
 }
 
-/* Lane i of four gets x[i] of all of them, in their order: two exchanges of halves. */
+/* Transposes four words of four lanes: lane i gets x[i] of each lane, in the order of the lanes.
+ * Two exchanges of halves do it. */
 static __device__ inline void turn_quad(uint32_t *x)
 {
     int lane = threadIdx.x % 4;
@@ -106,8 +106,9 @@ static __device__ inline void turn_quad(uint32_t *x)
     }
 }
 
-/* Begins to load a wide mask's row for the keys from `first` on: 16 bytes at a time, four lanes side
- * by side; zeros beyond the keys. What a lane gets is not what it will use: see apply_mask. */
+/* Begins to load a wide mask's row for the keys from `first` on: 16 bytes at a time, four lanes
+ * side by side; zeros beyond the keys. A lane does not use the elements that it loads itself:
+ * apply_mask hands them to the lanes that do. */
 static __device__ inline void load_mask(const weir__attention &a, const Row *rows, int first,
                                         Mask &m)
 {
@@ -141,7 +142,7 @@ static __device__ inline uint32_t bits_of(uint32_t bytes)
     return (bytes & 0x01010101u) * 0x01020408u >> 24 & 15;
 }
 
-/* Scores as they count, of keys that the rows see as far as the mask goes. */
+/* Adds the mask to the scores; scores of keys that it hides become -infinity. */
 static __device__ inline void apply_mask(Scores &s, Mask &m, float scale)
 {
     int lane = threadIdx.x % 4;
@@ -178,8 +179,8 @@ static __device__ inline void apply_mask(Scores &s, Mask &m, float scale)
         }
 }
 
-/* Scores of the keys from `first` on become weights; `factors` are what the sums so far are
- * worth. */
+/* Turns scores of the keys from `first` on into weights. `factors` gets what the sums so far must
+ * be multiplied by. */
 static __device__ inline void soften(const weir__attention &a, Scores &s, Row *rows, Mask &m,
                                      float scale, int first, float *factors)
 {

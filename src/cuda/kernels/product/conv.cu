@@ -1,5 +1,5 @@
-/* Two-dimensional convolution on plain cores: tiles of 64 outputs by 128 places, a product over
- * all taps of all channels, or a thread an output where a group has few outputs.
+/* Two-dimensional convolution on plain cores: tiles of 64 outputs by 128 places, a product over all
+ * taps of all channels, or a thread an output where a group has few outputs.
  * V0: type; V1: in tiles */
 #include "kernel.cuh"
 #include "ops/host/product/conv.h"
@@ -51,7 +51,7 @@ static __device__ inline bool inside(const weir__conv &c, const Place &p, const 
 
 enum { PLACES_EACH = DEPTH * PLACES / THREADS, WEIGHTS_EACH = DEPTH * OUTPUTS / THREADS };
 
-/* What a thread loads for the next step while the current one is computed. */
+/* What a thread loads for the next step while it computes the current one. */
 struct Next {
     real places[PLACES_EACH], weights[WEIGHTS_EACH];
 };

@@ -1,7 +1,7 @@
 /* Two-dimensional convolution of f32 and f64 on plain cores. Phase 0 lays the weight out as rows of
- * 64 filters, one for each tap of each channel, and writes down what each row is. A block of phase
- * 1 has 64 filters at 128 places (64 in f64): a product over those rows, 16 at a time, which come
- * while the ones before are computed with.
+ * 64 filters, one for each tap of each channel, and records which tap and channel each row is. A
+ * block of phase 1 computes 64 filters at 128 places (64 in f64): a product over those rows, 16 at
+ * a time. The next 16 are fetched meanwhile.
  * V0: type; V1: rows go through the channels of a tap in whole steps, not through all taps of a
  * channel */
 #include "device/code.h"
@@ -187,8 +187,8 @@ static __device__ inline void fetch_step(const weir__conv &c, const Tile &t,
     copies_commit();
 }
 
-/* Filters and places of a thread are vectors, as many apart as all threads' together are long: a
- * warp's threads are 4 down by 8 across, the warps 2 by 2. */
+/* A thread has vectors of filters and of places. The distance between two vectors of a thread is
+ * the length of all threads' vectors together. A warp's threads are 4 by 8, the warps 2 by 2. */
 static __device__ inline int own_row()
 {
     return threadIdx.x / 64 * 4 + threadIdx.x % 32 / 8;

@@ -1,7 +1,7 @@
 /* Two-dimensional convolution of f16 and bf16 on the tensor cores. Phase 0 lays the weight out as
  * the tiles that phase 1 reads: for 64 filters, a tap and some channels. A block of phase 1 has 64
  * filters at up to 256 places of an image; it holds the part of the image that those need, a few
- * channels at a time, with channels as rows' neighbours: every tap then reads the same memory at
+ * channels at a time. Channels are adjacent in a row, so that every tap reads the same memory at
  * other rows.
  * V0: type; V1: channels at a time, in steps of 16: 1, 2 or 4 */
 #include "device/code.h"
@@ -29,7 +29,7 @@ enum {
     OUT_PITCH = PLACES + 8,
 };
 
-/* Where a chunk of a row lies: eight rows that follow each other meet no bank twice. */
+/* Where a chunk of a row lies: eight successive rows use each bank once. */
 static __device__ inline uint32_t row_offset(int row, int chunk)
 {
     return (uint32_t)(row * ROW_BYTES + (chunk ^ row / (128 / ROW_BYTES) % CHUNKS) * 16);
@@ -165,7 +165,7 @@ static __device__ inline void add_tap(Sums &sums, uint32_t weight, uint32_t patc
     }
 }
 
-/* Through shared memory, so that neighbours are written by neighbours. */
+/* Goes through shared memory, so that adjacent threads write adjacent elements. */
 static __device__ inline void put_tile(const weir__conv &c, const Tile &t, const Sums &sums,
                                        half_bits *stage)
 {
@@ -220,7 +220,7 @@ static __device__ inline void run_tile(const weir__conv &c, const Tile &t, char 
         int tap = (int)(k % taps);
 
         if (tap == 0) {
-            __syncthreads(); /* the part before is not read any more */
+            __syncthreads(); /* nobody reads the previous part any more */
             load_patch(c, t, k / taps * CHANNELS, patch);
         }
         copies_wait<0>();

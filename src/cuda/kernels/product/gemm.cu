@@ -1,4 +1,5 @@
-/* c = a b + bias for any strides and types, where the library has no kernel. V0: type */
+/* c = a b + bias for any strides and types, where the library has no kernel.
+ * V0: type */
 #include "gemm_tiles.cuh"
 #include "kernel.cuh"
 
@@ -51,7 +52,8 @@ static __device__ inline void one_by_one(const weir__gemm_stack &s)
     }
 }
 
-/* With tensor cores of 16 bits gemm_tiles.cuh does them (ops/gpu/matrix.c knows as well). */
+/* Where tensor cores take 16 bits, gemm_tiles.cuh computes them. ops/gpu/matrix.c chooses by the
+ * same rule. */
 extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
 {
     await_earlier();

@@ -1,7 +1,7 @@
 /* c = a b + bias of f16 or bf16 for any strides, on tensor cores: sums and bias in f32, rounded
  * once. A block has 64 by 64 results, each of its four warps 32 by 32. Elements go through
- * registers to shared memory one by one, as strides may be anything; those of the next step are on
- * their way while this one is multiplied. */
+ * registers to shared memory one by one, since strides may be anything. The next step's elements
+ * are loaded while this one is multiplied. */
 #pragma once
 
 #include "mma.cuh"
@@ -12,7 +12,7 @@ template <int dtype> struct GemmTiles {
         SIDE = 64,
         DEPTH = 32,
         THREADS = 128,
-        PITCH = DEPTH + 8, /* rows begin at other banks */
+        PITCH = DEPTH + 8, /* rows begin at different banks */
         EACH = SIDE * DEPTH / THREADS,
     };
     typedef uint16_t half_bits;
@@ -26,7 +26,7 @@ template <int dtype> struct GemmTiles {
         int64_t rows;          /* that there are */
     };
 
-    /* Threads beside each other read elements beside each other. */
+    /* Adjacent threads read adjacent elements. */
     static __device__ inline void place(const Operand &o, int i, int &row, int &k)
     {
         int at = i * THREADS + threadIdx.x;
@@ -134,7 +134,7 @@ template <int dtype> struct GemmTiles {
             fetch(left, 0, g.k, next_a);
             fetch(right, 0, g.k, next_b);
             for (int64_t k = 0; k < g.k; k += DEPTH) {
-                __syncthreads(); /* the step before is not read any more */
+                __syncthreads(); /* nobody reads the previous step any more */
                 put(left, next_a, as);
                 put(right, next_b, bs);
                 __syncthreads();

@@ -10,9 +10,9 @@ struct Part {
     int64_t group, begin, end, tile;
 };
 
-/* How far a warp has come: groups are looked at 32 at a time. */
+/* The position of a warp's search: it looks at 32 groups at a time. */
 struct Walk {
-    int64_t first, tiles, end; /* its first group; what there is before that */
+    int64_t first, tiles, end; /* its first group; tiles before that */
 };
 
 static __device__ inline int64_t length_of(const weir__grouped &a)
@@ -46,9 +46,9 @@ static __device__ inline void check_ends(const weir__grouped &a, const weir__cod
     }
 }
 
-/* Finds tile t, which is not before the one found last; all lanes of the warp call it. Each group
- * has `across` tiles for every `step` of what is cut; where depth is, `across` in all. Whatever
- * the ends say, parts lie within the size that is cut. */
+/* Finds tile t, which must not come before the tile found last. All lanes of the warp call it. Each
+ * group has `across` tiles for every `step` rows or columns; if depth is cut, `across` tiles in
+ * all. Parts lie within the size that is cut even if the ends do not. */
 static __device__ inline bool find_part(const weir__grouped &a, int64_t t, int64_t across, int step,
                                         Walk &w, Part &p)
 {

@@ -1,6 +1,6 @@
-/* Products of groups of rows as Hopper does them: a warp of its own has the GPU fetch whole tiles,
- * two groups of four warps compute 64 rows by 128 columns each. Rows that a tile has from the next
- * group are computed with the wrong matrix and not stored. Variants: see grouped_tiles.cu. */
+/* Products of groups of rows on Hopper. One warp only starts copies of whole tiles; two groups of
+ * four warps compute 64 rows by 128 columns each. Rows that a tile has from the next group are
+ * computed with the wrong matrix and not stored. Variants: see grouped_tiles.cu. */
 #pragma once
 
 #include "device/code.h"
@@ -31,7 +31,7 @@ static __device__ inline Memory lay_out(const char *memory)
     return {(barriers + 128 + 1023) & ~1023u, barriers, barriers + STAGES * 8};
 }
 
-/* Steps of all tiles that this block takes, one after the other; whole warps call it. */
+/* Goes through the steps of all tiles that this block takes. Whole warps call it. */
 static __device__ inline void fetch_all(const weir__grouped &a, const Maps &maps, const Memory &m,
                                         int64_t across)
 {
@@ -62,7 +62,7 @@ static __device__ inline void fetch_all(const weir__grouped &a, const Maps &maps
     }
 }
 
-/* One thread of each warp says that the warp has used up the stage. */
+/* One thread of each warp reports that the warp no longer needs the stage. */
 static __device__ inline void leave(const Memory &m, int t)
 {
     if (threadIdx.x % 32 == 0)

@@ -1,6 +1,6 @@
 /* Products of groups of f16 and bf16 on the tensor cores: a block has a tile of some rows and
- * columns and walks over k in steps of 64, fetched some steps ahead. Here with the products that
- * every GPU has, of one warp.
+ * columns and walks over k in steps of 64, fetched some steps ahead. This form uses the products of
+ * one warp, which every GPU has.
  * V0: type; V1: rows or depth is cut; V2: type of the ends; V3: rows of a tile, in 16; V4: b lies
  * in rows of k; V5: steps that there is room for; V6: columns of a tile, in 64; V7: Hopper's
  * products, and tiles that it fetches itself */

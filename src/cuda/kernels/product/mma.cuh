@@ -4,8 +4,8 @@
  * row number, so that eight rows are read at once without conflicts. A panel begins at a multiple
  * of 1024 bytes. Hopper's products read the same layout.
  *
- * A warp's sums of 16 rows by 8 columns are four a lane: row lane / 4, columns 2 (lane % 4) and
- * the next, then the same of row + 8. */
+ * Of a warp's sums of 16 rows by 8 columns each lane has four: row lane / 4, columns 2 (lane % 4)
+ * and the next; then the same columns of row + 8. */
 #pragma once
 
 #include "ptx_mma.cuh"

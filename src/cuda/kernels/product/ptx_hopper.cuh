@@ -3,7 +3,7 @@
 
 #include "kernel.cuh"
 
-/* ---- barriers in shared memory, that some arrive at and others wait for ---- */
+/* ---- barriers in shared memory: some threads arrive, others wait ---- */
 
 static __device__ inline void barrier_init(uint32_t barrier, int arrivals)
 {
@@ -23,7 +23,7 @@ static __device__ inline void barriers_show()
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Arrives, and has the round last until so many bytes have come, too. */
+/* Arrives; the round then also lasts until so many bytes have come. */
 static __device__ inline void barrier_expect(uint32_t barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -47,8 +47,8 @@ struct alignas(64) TileMap {
     uint64_t words[16];
 };
 
-/* A panel of a tile, from that row and column on of the matrix that begins 16 * `base` bytes
- * behind the first; `full` counts every byte that has come. */
+/* Copies a panel of a tile, from that row and column on, of the matrix that begins 16 * `base`
+ * bytes behind the first. `full` counts the bytes that have come. */
 static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int column, int row,
                                         int base, uint32_t full)
 {
@@ -60,7 +60,8 @@ static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int col
 
 /* ---- warps and their registers ---- */
 
-/* Waits until `threads` threads have come to the barrier, or said that they will not wait. */
+/* Waits until `threads` threads have come to the barrier, including those that only arrive and do
+ * not wait. */
 template <int threads> static __device__ inline void group_sync(int barrier)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(threads) : "memory");

@@ -4,7 +4,8 @@
 
 #include "kernel.cuh"
 
-/* `bytes` of them from global to shared memory while the thread goes on; zeros unless `there`. */
+/* Copies `bytes` bytes from global to shared memory while the thread goes on; zeros unless
+ * `there`. */
 template <int bytes>
 static __device__ inline void copy_bytes(uint32_t to, const void *from, bool there)
 {
@@ -13,7 +14,7 @@ static __device__ inline void copy_bytes(uint32_t to, const void *from, bool the
                  : "memory");
 }
 
-/* 16 bytes from global to shared memory while the thread goes on; zeros unless `there`. */
+/* Copies 16 bytes from global to shared memory while the thread goes on; zeros unless `there`. */
 static __device__ inline void copy_chunk(uint32_t to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
@@ -26,7 +27,7 @@ static __device__ inline void copies_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits for the thread's own copies but the last `left` groups. */
+/* Waits for the thread's own copies, except the last `left` groups. */
 template <int left> static __device__ inline void copies_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");

@@ -1,6 +1,6 @@
 /* Hopper's products of a warpgroup: four warps of 16 rows, operands in shared memory as mma.cuh
- * lays them out. They run while the threads go on; until a wait says that they are over, their
- * sums and operands are not to be touched. */
+ * lays them out. They run while the threads go on. Until a wait says that they are over, nobody may
+ * touch their sums and operands. */
 #pragma once
 
 #include "mma.cuh"
