@@ -31,7 +31,7 @@ void WEIR__ISA_NAME(weir__box_init)(struct weir__box *box, int ndim, const int64
     box->ndim = n;
 }
 
-/* The first `have` bytes, over and over until there are `all`. */
+/* Repeats the first `have` bytes until there are `all`. */
 static void repeat(char *dst, size_t have, size_t all)
 {
     while (have < all) {
@@ -42,8 +42,8 @@ static void repeat(char *dst, size_t have, size_t all)
     }
 }
 
-/* d[r * to + c] = s[c * from + r]. Reads along s, so that every line of it is used whole while it
- * is here: what it is turned to stays in the first-level cache. */
+/* d[r * to + c] = s[c * from + r]. Reads along s, so that each cache line of s is used whole when
+ * it is loaded. The destination stays in the first-level cache. */
 #define TURN(T)                                                                             \
     static void turn_part_##T(T *restrict d, int64_t to, const T *restrict s, int64_t from, \
                               int64_t row, int64_t rows, int64_t col, int64_t cols)         \

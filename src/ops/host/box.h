@@ -1,6 +1,6 @@
-/* Boxes: some elements along each of several dims of a strided operand, brought into packed
- * row-major order and back. Rows of a few elements are moved many at once that way, and operands
- * whose neighbours lie along another dim tile by tile. */
+/* A box is a range of elements along each of several dims of a strided operand. It is copied into
+ * packed row-major order and back. That moves many short rows at once, and moves operands whose
+ * adjacent elements lie along another dim tile by tile. */
 #ifndef WEIR_OPS_HOST_BOX_H
 #define WEIR_OPS_HOST_BOX_H
 
@@ -16,13 +16,13 @@ struct weir__box {
     int64_t shape[WEIR_MAX_DIMS], stride[WEIR_MAX_DIMS];
 };
 
-/* Where every element is the next one in memory. */
+/* Whether the elements are adjacent in memory. */
 static inline bool weir__box_is_packed(const struct weir__box *b)
 {
     return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 1);
 }
 
-/* Where there is but one element, seen many times. */
+/* Whether all elements are the same one in memory. */
 static inline bool weir__box_is_one(const struct weir__box *b)
 {
     return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 0);
@@ -34,7 +34,7 @@ WEIR__ISA_DECLARE(void, weir__box_init,
 /* From memory at src to box->numel packed elements of `elem` bytes. */
 WEIR__ISA_DECLARE(void, weir__box_pack,
                   (void *dst, const void *src, const struct weir__box *box, size_t elem));
-/* The other way; no stride of the box may be 0. */
+/* The other direction. No stride of the box may be 0. */
 WEIR__ISA_DECLARE(void, weir__box_unpack,
                   (void *dst, const void *src, const struct weir__box *box, size_t elem));
 

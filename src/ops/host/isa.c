@@ -1,7 +1,7 @@
 #include "ops/host/isa.h"
 
-/* Compiled with the others, but needed once, and by the variant that every
- * processor runs, if there are several. */
+/* This file is compiled for every level like the others, but its code is needed once: in the
+ * variant that every processor runs. */
 #if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
 
 #include <stdatomic.h>

@@ -99,14 +99,14 @@ static const convert_fn converters[WEIR_DTYPE_COUNT][WEIR_DTYPE_COUNT] = {
     ROW_FROM(I8),  ROW_FROM(U8),  ROW_FROM(BOOL),
 };
 
-/* Rounds to odd: what is lost leaves its trace in the last bit, so that rounding once more
- * to f16 or bf16 gives what rounding once would have. */
+/* Rounds to odd: if anything is lost, the last bit is set. Rounding the result again to f16 or bf16
+ * then equals rounding once. */
 static float f64_to_odd_f32(double x)
 {
     float nearest = (float)x;
     uint32_t bits = weir__f32_bits(nearest);
 
-    if ((double)nearest == x || !(nearest - nearest == 0)) /* exact, infinite or no number */
+    if ((double)nearest == x || !(nearest - nearest == 0)) /* exact, infinite or NaN */
         return nearest;
     if ((nearest > x) == (x > 0)) /* rounded away from zero */
         bits--;

@@ -1,8 +1,8 @@
-/* Rows: moving runs of elements between memory and the form kernels compute on.
+/* Rows: copies of runs of elements between memory and the form that kernels compute on.
  *
- * Kernels compute on contiguous rows of a compute type (weir__compute_type): f16
- * and bf16 as f32, everything else as itself. These bring a strided row of any
- * type into that form and back.
+ * Kernels compute on contiguous rows of a compute type (weir__compute_type): f16 and bf16 as f32,
+ * everything else as itself. These functions convert a strided row of any type to that form and
+ * back.
  */
 #ifndef WEIR_OPS_HOST_ROW_H
 #define WEIR_OPS_HOST_ROW_H
@@ -50,14 +50,14 @@ WEIR__ISA_DECLARE(const void *, weir__row_load,
 WEIR__ISA_DECLARE(void, weir__row_load_all,
                   (void *dst, weir_dtype to, const void *src, weir_dtype from, int64_t stride,
                    int64_t n));
-/* The other way: a packed row of type `from`, n as large as one likes. */
+/* The other direction: from a packed row of type `from`. n may be of any size. */
 WEIR__ISA_DECLARE(void, weir__row_store,
                   (void *dst, weir_dtype to, int64_t stride, const void *src, weir_dtype from,
                    int64_t n));
-/* memcpy past the caches, for outputs too large to stay in them. */
+/* memcpy with non-temporal stores, for outputs too large for the caches. */
 WEIR__ISA_DECLARE(void, weir__row_stream, (void *dst, const void *src, size_t bytes));
-/* Once after the last of a block: the runtime publishes the block's end with
- * ordinary stores, which streamed ones may pass. */
+/* Call it once after the last such copy of a block: the runtime publishes the block's end with
+ * ordinary stores, and non-temporal stores may become visible later than those. */
 WEIR__ISA_DECLARE(void, weir__row_stream_end, (void));
 
 /* The rows of two tensors along one dim, that dim left out. Strides are in elements. */

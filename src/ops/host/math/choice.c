@@ -7,7 +7,7 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* Scores of a token, and what they count as in the choice. */
+/* A token's scores, and the values that the choice compares. */
 #define ROOM WEIR__CHOICE_MAX
 
 static void sigmoid_f32(float *x, int64_t n)
@@ -29,7 +29,7 @@ static void sigmoid_f64(double *x, int64_t n)
 }
 
 #define CHOICE(T, type, TYPE)                                                                \
-    /* NaN is above all; of equal ones the first counts more, which is for the caller. */    \
+    /* NaN is the largest. The caller compares so that the first of equal scores wins. */    \
     static bool beats_##T(type a, type b)                                                    \
     {                                                                                        \
         return a > b || (a != a && b == b);                                                  \

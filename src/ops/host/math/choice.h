@@ -1,4 +1,5 @@
-/* The experts of each token by their scores, of the best groups of experts only. */
+/* The experts of each token by their scores. Where experts are in groups, only those of the best
+ * groups are chosen from. */
 #ifndef WEIR_OPS_HOST_CHOICE_H
 #define WEIR_OPS_HOST_CHOICE_H
 
@@ -19,7 +20,8 @@ struct weir__choice {
     int64_t weights_row, weights_step, experts_row, experts_step;
 };
 
-/* The most experts: a token's are in a GPU block's shared memory. */
+/* The largest number of experts. The scores of a token must fit the shared memory of a GPU
+ * block. */
 #define WEIR__CHOICE_MAX 1024
 
 /* The block function; its arguments are the struct above. */

@@ -31,7 +31,7 @@ struct weir__norm {
     struct weir__rows rows;
 };
 
-/* logits to the k largest of their softmax, sorted, and where they were */
+/* from logits: the k largest values of their softmax, sorted, and their indices */
 struct weir__gating {
     const char *in;
     char *weights;
@@ -46,7 +46,7 @@ struct weir__gating {
 /* The most experts a row may have, so that it fits local memory. */
 #define WEIR__GATING_MAX ((int64_t)1 << 16)
 
-/* Whether rows are done side by side, which follows from their shape and strides alone. */
+/* Whether rows are computed side by side. It depends on shape and strides alone. */
 WEIR__ISA_DECLARE(bool, weir__softmax_is_columns, (const struct weir__softmax *a));
 /* Rows begin..end-1 side by side, with a block's local memory. */
 WEIR__ISA_DECLARE(void, weir__softmax_columns,

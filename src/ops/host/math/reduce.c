@@ -15,7 +15,7 @@ static bool is_float(const struct weir__reduce *r)
     return r->in_type <= WEIR_F64;
 }
 
-/* What rows are loaded as: the small integers as i64. */
+/* The type that rows are loaded as. Small integers are loaded as i64. */
 static weir_dtype load_type(const struct weir__reduce *r)
 {
     weir_dtype type = weir__compute_type(r->in_type);
@@ -97,14 +97,14 @@ static value row_value(const struct weir__reduce *r, const void *row, weir_dtype
 #undef BY_CODE
 }
 
-/* The first place in the row that holds v; if v is NaN, the first NaN. */
+/* The index of the first element of the row that equals v; if v is NaN, of the first NaN. */
 static int64_t find(const void *row, weir_dtype type, value v, int64_t n)
 {
 #define SCAN(ctype, member)                                                                    \
     do {                                                                                       \
         const ctype *x = row;                                                                  \
         int64_t i = 0;                                                                         \
-        /* Blocks without it go by as vectors. */                                              \
+        /* Blocks without it are skipped by vector compares. */                                \
         for (int any = 0; i + 64 <= n; i += 64) {                                              \
             for (int j = 0; j < 64; j++)                                                       \
                 any |= (x[i + j] == (ctype)v.member) | (x[i + j] != x[i + j]);                 \
@@ -201,7 +201,7 @@ INTO_COLUMNS(into_columns_f64, double, f, ADD_FLOAT)
 INTO_COLUMNS(into_columns_i32, int32_t, i, ADD_INT)
 INTO_COLUMNS(into_columns_i64, int64_t, i, ADD_INT)
 
-/* Eight rows `step` apart at once: in f32 among themselves, in f64 with the others. */
+/* Adds eight rows, `step` apart, at once: their sum in f32, then that to the other sums in f64. */
 static void add_eight_rows(const float *x, int64_t step, int64_t n, value *acc)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -213,8 +213,8 @@ static void add_eight_rows(const float *x, int64_t step, int64_t n, value *acc)
     }
 }
 
-/* A few rows whose neighbours lie along the reduced dim, turned: packed rows of the columns' first,
- * second, ... elements, in the type they are loaded as. */
+/* Transposes a few rows whose adjacent elements lie along the reduced dim: gives packed rows of the
+ * columns' first, second, ... elements, in the type they are loaded as. */
 static const void *turn_rows(const struct weir__reduce *r, const char *in, int64_t rows, int64_t n,
                              char *buffer)
 {

@@ -21,7 +21,7 @@ enum weir__reduce_code {
     WEIR__REDUCE_ARGMAX,
 };
 
-/* A value on its way: floats as double, everything else as int64_t. */
+/* A partial result: double for floats, int64_t for everything else. */
 union weir__reduce_value {
     double f;
     int64_t i;
@@ -43,8 +43,8 @@ struct weir__reduce {
     int64_t red_shape[WEIR_MAX_DIMS], red_in[WEIR_MAX_DIMS];
 };
 
-/* Rows too short to be worth a walk each are done as columns, many at once. What a row is follows
- * from the shape, so the order of additions still does. */
+/* Rows that are too short to be walked one by one are reduced as columns, many at once. Whether a
+ * row is that short depends on the shape alone, and so does the order of additions. */
 #define WEIR__REDUCE_SHORT_ROW 16 /* elements */
 static inline bool weir__reduce_is_short(const struct weir__reduce *r)
 {

@@ -6,7 +6,7 @@
 
 #include "ops/host/math/simd.h"
 
-/* More than the lanes of one vector, so that additions do not wait for each other. */
+/* More accumulators than one vector has lanes, so that additions do not wait for each other. */
 #define WEIR__REDUCE_LANES 8
 
 static inline double weir__row_sum_f32(const float *x, int64_t n)
@@ -43,8 +43,8 @@ static inline double weir__row_sum_f64(const double *x, int64_t n)
     return sum;
 }
 
-/* NaN beats everything and stays. Vectors at the end may see elements twice,
- * which changes nothing. */
+/* NaN wins over every number and stays. The last vectors may read some elements twice; that does
+ * not change the result. */
 #define WEIR__ROW_EXTREME_F32(name, OP, worst)                                     \
     static inline float name(const float *x, int64_t n)                            \
     {                                                                              \

@@ -17,7 +17,7 @@ struct weir__rotary {
     struct weir__rows rows;
 };
 
-/* Some of the same types, side by side in one launch of a GPU. */
+/* Several rotary embeddings of the same types, in one launch on a GPU. */
 struct weir__rotaries {
     int n;
     struct weir__rotary of[2];

@@ -1,8 +1,8 @@
-/* One vector of floats as wide as the instruction set has, in GNU vector types.
+/* A vector of floats as wide as the instruction set's registers, by GNU vector types.
  *
- * Arithmetic is the compiler's own (a + b, a * 2.0f); here is what it lacks. All
- * results are the same bits wherever an element stands in a row: loops pad their
- * last vector instead of falling back to scalar code.
+ * Arithmetic is the compiler's own (a + b, a * 2.0f); here is what it lacks. A result has the same
+ * bits at every position in a row: loops pad their last vector instead of falling back to scalar
+ * code.
  */
 #ifndef WEIR_OPS_HOST_SIMD_H
 #define WEIR_OPS_HOST_SIMD_H

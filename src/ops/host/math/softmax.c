@@ -106,8 +106,8 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     return WEIR_OK;
 }
 
-/* The k largest of n probabilities in best[], their places in place[]; of equal
- * ones the first. */
+/* Writes the k largest of n probabilities to best[], their indices to place[]. Of equal ones the
+ * first is taken. */
 #define SELECT(T, type)                                                                     \
     static void select_##T(const type *p, int64_t n, int64_t k, type *best, int32_t *place) \
     {                                                                                       \

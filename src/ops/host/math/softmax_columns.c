@@ -1,6 +1,6 @@
-/* Softmax of many rows side by side, a vector of them at a time: where neighbours in memory belong
- * to different rows, and where rows are too short to be worth a walk each. Every row gets the same
- * additions in the same order, whatever stands beside it. */
+/* Softmax of many rows side by side, a vector of rows at a time: where adjacent elements in memory
+ * belong to different rows, and where rows are too short to be walked one by one. The additions of
+ * a row and their order do not depend on the other rows. */
 #include "ops/host/math/norm.h"
 
 #include "ops/host/box.h"

@@ -64,7 +64,7 @@ static inline weir__vf weir__vf_log(weir__vf x)
     y = weir__vf_fma(e, weir__vf_set(WEIR__LN2_HIGH), f + y);
     y = weir__vf_pick(x == INFINITY, x, y);
     y = weir__vf_pick(x == 0.0f, weir__vf_set(-INFINITY), y);
-    /* also what is no number at all */
+    /* also NaN */
     return weir__vf_pick(x >= 0.0f, y, weir__vf_set(NAN));
 }
 

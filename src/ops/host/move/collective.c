@@ -34,7 +34,7 @@ static struct reducer make_reducer(const struct weir__collective_args *a, const 
     weir_dtype compute = weir__compute_type(a->dtype);
     struct reducer r = {.a = a, .block = block, .sum = block->local};
 
-    /* The sum of narrow integers may not fit them; their mean does. */
+    /* The sum of narrow integers may not fit their type. Their mean always does. */
     if (a->reduce == WEIR_REDUCE_MEAN && compute != WEIR_F32 && compute != WEIR_F64)
         compute = WEIR_I64;
     r.compute = compute;
@@ -109,7 +109,7 @@ static struct weir__range slice_of(const struct weir__collective_args *a)
     return weir__reduce_slice(a, a->meet.rank);
 }
 
-/* The second round: every rank's slice is there. */
+/* The second round: the slices of all ranks are ready. */
 static void gather_slices(const struct weir__collective_args *a, const weir_block *block)
 {
     struct weir__range mine = weir__tile_range(a->numel, 64, block);
@@ -127,7 +127,8 @@ static void gather_slices(const struct weir__collective_args *a, const weir_bloc
         WEIR__ISA_NAME(weir__row_stream_end)();
 }
 
-/* The first: the slice is kept in the caches for those who read it next. */
+/* The first round. The slice is written with ordinary stores, so that the ranks that read it next
+ * find it in the caches. */
 static void reduce_slice(const struct reducer *r, struct weir__range slice, char *to)
 {
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, r->block);
@@ -174,7 +175,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
 
 /* ---- moving ---- */
 
-/* Bytes of what the rank gets, seen as one row of pieces. */
+/* Copies a range of bytes of what the rank gets, seen as one row of pieces. */
 static int64_t bytes_of(const struct weir__collective_args *a)
 {
     int64_t bytes = a->numel * (int64_t)weir__elem_size(a->dtype);

@@ -10,7 +10,7 @@
 #include "weir/launch.h"
 
 enum weir__move {
-    WEIR__MOVE_NONE, /* Send, Barrier: peers do what is to be done */
+    WEIR__MOVE_NONE, /* Send, Barrier: the peers do the work */
     WEIR__MOVE_GATHER,
     WEIR__MOVE_BROADCAST,
     WEIR__MOVE_EXCHANGE,
@@ -33,7 +33,7 @@ struct weir__collective_args {
     unsigned char reduce; /* weir_reduce */
     bool scatter;         /* each rank gets only its own part of the result */
     bool nontemporal;     /* results are written past the caches */
-    bool part;            /* of a reduction this rank wants the next alone: */
+    bool part;            /* of a reduction, this rank wants only these elements: */
     int64_t first, count; /* elements */
     int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
 };
@@ -59,7 +59,7 @@ static inline int64_t weir__rows_before(const int64_t *counts, int n)
     return sum;
 }
 
-/* What rank i, which shows `peer`, has for this one. */
+/* What rank i, whose arguments are `peer`, has for this rank. */
 static inline struct weir__piece weir__move_piece(const struct weir__collective_args *a,
                                                   const struct weir__collective_args *peer, int i)
 {

@@ -11,7 +11,7 @@
 enum {
     SHORT_ROW_BYTES = 1024,
     STRIP_BYTES = 16384,
-    COPIES_AT = 1 << 20, /* in local memory: the walker has what is before it */
+    COPIES_AT = 1 << 20, /* in local memory, behind what the walker uses */
 };
 
 /* The copy of one piece into the slice of out that begins at `at`. */
@@ -41,8 +41,9 @@ static struct weir__ew piece_copy(const struct weir__concat *c, const int64_t *p
     return e;
 }
 
-/* Where the parts of an output row are short, every piece would write a little into each of its
- * lines: some rows are put together while they are in the first-level cache, then the next. */
+/* For outputs whose rows have short parts: copying piece by piece would write each cache line of
+ * the output several times. So a few rows are assembled while they are in the first-level cache,
+ * then the next few. */
 static void concat_rows(const struct weir__concat *c, int64_t rows, int64_t inner,
                         const weir_block *block)
 {

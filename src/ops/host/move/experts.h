@@ -1,11 +1,11 @@
-/* Rows of a mixture of experts: their order, and the sum of what experts made of them. */
+/* Rows of a mixture of experts: their order, and the weighted sum of the experts' results. */
 #ifndef WEIR_OPS_HOST_EXPERTS_H
 #define WEIR_OPS_HOST_EXPERTS_H
 
 #include "ops/host/isa.h"
 #include "weir/launch.h"
 
-/* Entries in the order of their experts, those of one expert as they stand. Steps in elements. */
+/* Sorts entries by expert; entries of one expert keep their order. Steps are in elements. */
 struct weir__expert_order {
     const char *experts;
     int64_t *order, *places;
@@ -15,7 +15,7 @@ struct weir__expert_order {
     int64_t experts_step, order_step, places_step, ends_step;
 };
 
-/* The most experts, so that a count of each fits local memory. */
+/* The largest number of experts: a count for each must fit local memory. */
 #define WEIR__EXPERTS_MAX ((int64_t)1 << 16)
 
 /* out[t] = sum over j of weights[t, j] * rows[places[t, j]], j ascending, rounded once. */

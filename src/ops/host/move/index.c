@@ -38,7 +38,7 @@ static inline int64_t run_length(const struct weir__steps *s, int64_t i)
     return s->shape[s->ndim - 1] - i % s->shape[s->ndim - 1];
 }
 
-/* n elements from one stride to another, untouched. */
+/* Copies n elements from one stride to another, without looking at their values. */
 static void move(char *dst, int64_t dst_step, const char *src, int64_t src_step, size_t elem,
                  int64_t n)
 {
@@ -164,7 +164,7 @@ static const scatter_fn scatter_fns[WEIR_DTYPE_COUNT] = {
     [WEIR_I8] = scatter_i8,     [WEIR_U8] = scatter_u8,
 };
 
-/* The same where nothing is computed: by the size of an element. */
+/* The same without addition: one function for each size of an element. */
 SCATTER_RUN(bytes1, uint8_t, ((void)x, y))
 SCATTER_RUN(bytes2, uint16_t, ((void)x, y))
 SCATTER_RUN(bytes4, uint32_t, ((void)x, y))
@@ -186,7 +186,8 @@ static scatter_fn scatter_fn_of(const struct weir__scatter *a)
     }
 }
 
-/* Every entry along the dim for inner positions begin..end-1 of one outer position. */
+/* Goes through all entries along the dim, for inner positions begin..end-1 of one outer
+ * position. */
 static weir_status scatter_slab(const struct weir__scatter *a, int64_t o, struct weir__range inner,
                                 struct weir__range target)
 {

@@ -44,7 +44,7 @@ struct weir__scatter {
     weir_dtype dtype, index_type;
     int64_t limit, n; /* sizes along the dim of x and of index */
     int64_t x_row, index_row, source_row;
-    bool replaces;  /* the last of a place stays, where the others are added up */
+    bool replaces;  /* true: the last source for a place replaces it; false: sources are added */
     bool by_target; /* blocks share the targets; else the positions across the dim */
     struct weir__steps outer, inner; /* strides: x, index, source */
 };

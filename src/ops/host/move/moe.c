@@ -48,8 +48,8 @@ static weir_status count_rows(const struct weir__moe *a, const weir_block *block
     return WEIR_OK;
 }
 
-/* From counts to the first row of each (rank, expert) on the expert's rank; how many rows
- * this rank's experts get. */
+/* Turns counts into the first row of each (rank, expert) on the expert's rank. Returns how many
+ * rows this rank's experts get. */
 static int64_t place_rows(const struct weir__moe *a)
 {
     int64_t per = a->nexperts / a->ranks, mine = 0;
@@ -75,7 +75,7 @@ static int64_t place_rows(const struct weir__moe *a)
     return mine;
 }
 
-/* Where this rank's tokens go, and where its rows come from. */
+/* Finds where this rank's tokens go, and where its rows come from. */
 static void route_rows(const struct weir__moe *a, const weir_block *block)
 {
     int64_t per = a->nexperts / a->ranks;

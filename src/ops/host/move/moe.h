@@ -7,7 +7,7 @@
 #include "ops/host/part.h"
 #include "weir/launch.h"
 
-/* What can be wrong with a call, for every kind of device. */
+/* The errors that a call can have, on every kind of device. */
 #define WEIR__MOE_BAD_EXPERT_TEXT "expert %lld of token %lld on rank %d is out of range: 0..%lld"
 #define WEIR__MOE_NO_ROOM_TEXT "the experts of rank %d get %lld rows, its capacity is %lld"
 #define WEIR__MOE_BAD_POSITION_TEXT "position %lld of token %lld on rank %d: rank %d has %lld rows"

@@ -4,7 +4,8 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* Bytes that are not 0 where elements from p on are not; sets how many. */
+/* Returns bytes, one for each element from p on, that are not 0 where the element is not; *n gets
+ * how many. */
 static const uint8_t *load_flags(const struct weir__nonzero *a, void *buffer, int64_t p,
                                  int64_t end, int64_t *n)
 {

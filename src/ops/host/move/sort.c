@@ -1,7 +1,7 @@
 /* Stable sorting by keys: unsigned integers in the order of the values.
  *
- * NaN is larger than any number, all NaN are equal, and so are -0 and 0: keys
- * say so, and the sort never looks at values again. */
+ * NaN is larger than any number; all NaN are equal, and so are -0 and 0. The keys express that, so
+ * the sort reads no values. */
 #include "ops/host/move/sort.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "ops/tile.h"
 
 #define CHUNK WEIR__ROW_CHUNK
-/* Below this many elements moving them one by one beats counting digits. */
+/* With fewer elements than this, insertion is faster than counting digits. */
 #define SMALL 48
 
 static inline uint64_t key_f32(float x)
@@ -143,7 +143,7 @@ static const uint32_t *sort_row(const struct sorter *s, const char *in)
     return places;
 }
 
-/* The first k of the order, kept sorted while the row goes by. */
+/* Keeps the first k of the order sorted while it goes through the row. */
 static const uint32_t *select_row(const struct sorter *s, const char *in)
 {
     const struct weir__sort *a = s->a;

@@ -11,12 +11,12 @@ struct weir__sort {
     int64_t *indices;
     weir_dtype dtype;
     bool descending;
-    int64_t k;       /* how many of each row are wanted */
+    int64_t k;       /* how many elements of each row are asked for */
     char *wide_rows; /* WEIR__SORT_BYTES(n) per block, where local memory is too small; else NULL */
     struct weir__rows rows; /* of in and values; indices lie as values do */
 };
 
-/* Up to this many are selected as the row goes by; more are sorted out of it. */
+/* Up to this many are selected in one pass over the row. For more, the whole row is sorted. */
 #define WEIR__SORT_SELECT 64
 /* What sorting a row of n needs: two times keys and places. */
 #define WEIR__SORT_BYTES(n) ((size_t)(n)*24)

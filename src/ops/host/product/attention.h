@@ -34,8 +34,8 @@ struct weir__attention {
      * units, each of row_block rows against key_block keys at a time. Both are
      * multiples of 48, or row_block of 24. */
     int64_t row_block, key_block, row_blocks;
-    /* The keys in so many parts, on the host of split_keys each, whose results are put together in
-     * scratch memory if they are several: of each query row and part dv sums, their maximum and
+    /* The keys are cut into this many parts, on the host of split_keys each. If there are several,
+     * their results go to scratch memory: for each query row and part dv sums, their maximum and
      * their total, of the compute type. */
     int64_t splits;
     float *partial;
@@ -43,7 +43,8 @@ struct weir__attention {
     bool few; /* on the host: at most WEIR__ATTENTION_FEW rows to a key head */
 };
 
-/* Where in the output the row of a query begins, of all queries [batch..., heads, lq]; in elements.
+/* Where the row of a query begins in the output, in elements. Queries are numbered through
+ * [batch..., heads, lq].
  */
 static inline int64_t weir__attention_place(const struct weir__attention *a, int64_t row)
 {

@@ -44,7 +44,7 @@ static void copy_rows_of_q(const struct many *m)
     }
 }
 
-/* The keys at hand, and their values. */
+/* The block of keys that is being computed with, and their values. */
 static void pack_keys_and_values(const struct many *m)
 {
     const struct weir__attention *a = m->u.a;
@@ -86,7 +86,8 @@ static void mask_scores(const struct many *m, int64_t r, float *score)
         score[j] = -INFINITY;
 }
 
-/* 2^x, within 3e-6 of it, for weights: not above 1 but for what rounding adds; 0 of -inf. */
+/* 2^x with an error below 3e-6, for weights. The result is at most 1, up to rounding; it is 0 for
+ * -inf. */
 ALWAYS_INLINE __m512 exp2_of(__m512 x)
 {
     __m512 n, r, y;
@@ -112,8 +113,8 @@ ALWAYS_INLINE __mmask16 lanes_in(int64_t n)
     return n >= PANEL ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Row r, whose scores times `scale` are in units of ln 2: they become weights, and what was summed
- * before is brought to the new maximum. */
+/* Row r, whose scores times `scale` are in units of ln 2. Turns its scores into weights, and scales
+ * the sums so far to the new maximum. */
 static TARGET_BF16 void soften_scores(const struct many *m, int64_t r, float scale)
 {
     const int64_t keys = m->u.keys;

@@ -8,21 +8,21 @@
 
 #define KEYS_AHEAD 16
 #define VALUE_VECS \
-    (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2) /* with four rows as many registers as there are */
+    (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2) /* with four rows this takes all registers */
 
 static int64_t padded(int64_t n)
 {
     return weir__div_up(n, LANES) * LANES;
 }
 
-/* What is read of a row at a time: of bf16 two vectors, the elements at even places and those at
- * odd ones, which takes an instruction for each. */
+/* What is read of a row at a time. Of bf16 that is two vectors: the elements at even positions and
+ * those at odd ones, which take one instruction each. */
 ALWAYS_INLINE int step_vecs(weir_dtype dtype)
 {
     return !WEIR__REAL_F64 && dtype == WEIR_BF16 ? 2 : 1;
 }
 
-/* Where element i of a row stands in vectors that were read so. */
+/* The position of element i of a row in vectors that were read like that. */
 static int64_t place_in_step(int64_t i, weir_dtype dtype)
 {
     const int64_t at = i % (2 * LANES);
@@ -143,15 +143,15 @@ ALWAYS_INLINE void dot_keys(const struct scoring *s, int rows, int keys, const r
             scores[f * s->score_step] = lanes_sum(acc[f]);
 }
 
-/* Bytes of a row are on their way, into the second-level cache. */
+/* Prefetches bytes of a row into the second-level cache. */
 ALWAYS_INLINE void ask_for_row(const char *row, int64_t bytes)
 {
     for (int64_t at = 0; at < bytes; at += 64)
         __builtin_prefetch(row + at, 0, 2);
 }
 
-/* All rows against so many keys; the keys ahead, and the values of these, are on their way
- * meanwhile. */
+/* Computes all rows against this many keys. Meanwhile it prefetches the next keys, and the values
+ * of these. */
 ALWAYS_INLINE void score_some(struct scoring *s, int keys, weir_dtype dtype)
 {
     int64_t r = 0;
@@ -252,7 +252,7 @@ static real largest(const real *score, int64_t n, real top)
     return top;
 }
 
-/* Turns the n scores, a multiple of LANES, into exp(score - top); returns their sum. */
+/* Turns the n scores into exp(score - top) and returns their sum. n is a multiple of LANES. */
 static real weigh(real *score, int64_t n, real top)
 {
     vec sum = vec_set(0);
@@ -270,8 +270,7 @@ static real weigh(real *score, int64_t n, real top)
     return lanes_sum(sum);
 }
 
-/* Row r: scores become weights, and what was summed before is brought to the new
- * maximum. */
+/* Row r: turns scores into weights, and scales the sums so far to the new maximum. */
 static void soften_row(const struct unit *u, int64_t r)
 {
     real *score = u->scores + r * u->a->key_block;

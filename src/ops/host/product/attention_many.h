@@ -80,7 +80,7 @@ ALWAYS_INLINE vec pick_lanes(lanes_int which, vec yes, vec no)
     return (vec)((which & (lanes_int)yes) | (~which & (lanes_int)no));
 }
 
-/* x where it is larger: NaN of x is passed over. */
+/* The larger of the two; a NaN in x is ignored. */
 ALWAYS_INLINE vec larger(vec x, vec than)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 && WEIR__REAL_F64
@@ -107,8 +107,8 @@ ALWAYS_INLINE vec exp_lanes(vec x)
 #endif
 }
 
-/* One vector of rows: scores are scaled and masked, become weights, and what was summed before is
- * brought to the new maximum. What kinds of mask there are is a constant where it is called. */
+/* One vector of rows: scales and masks its scores, turns them into weights, and scales the sums so
+ * far to the new maximum. Callers pass the kinds of mask as constants. */
 ALWAYS_INLINE void soften_lanes(const struct unit *u, const struct panel *p, int64_t lane,
                                 bool causal, bool bools, bool floats)
 {
@@ -178,7 +178,7 @@ static void add_values(const struct unit *u, const struct panel *p)
                    NULL, p->sums + i * NR, NR, true);
 }
 
-/* Row r of the sums, undone from its panel. */
+/* Copies row r of the sums out of its panel. */
 static void take_row(const struct unit *u, int64_t r, real *row)
 {
     const real *sums = u->sums + r / NR * NR * u->ld_out + r % NR;

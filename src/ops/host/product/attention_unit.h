@@ -61,7 +61,7 @@ static int64_t visible_keys(const struct unit *u, int64_t r)
     return weir__max(0, weir__min(a->lk, position_of(u, r) + a->lk - a->lq + 1));
 }
 
-/* Where unit and part `index` are and which keys they see; nothing of local memory. */
+/* Finds unit and part `index` and the keys that they see. Does not set up local memory. */
 static struct unit find_unit(const struct weir__attention *a, int64_t index)
 {
     const int64_t size = (int64_t)weir_dtype_size(a->dtype), unit = index / a->splits;

@@ -21,7 +21,7 @@ struct weir__conv {
     char *packed; /* GPUs: where the weight is laid out anew, if it is; else NULL */
 };
 
-/* GPUs without tensor cores for the type: a row of the product, which is one tap of one channel. */
+/* On GPUs without tensor cores for the type: a row of the product. It is one tap of one channel. */
 struct weir__conv_row {
     int64_t x; /* from the first tap of the first channel, in elements */
     int32_t down, right;
@@ -81,7 +81,7 @@ static inline bool weir__conv_fits(const struct weir__conv *c)
 {
     const int64_t room = WEIR_LOCAL_BYTES / (int64_t)sizeof(double) - 4096;
 
-    /* In this order nothing is multiplied that is not known to be small. */
+    /* The order of the checks matters: only numbers that are known to be small are multiplied. */
     return c->channels * c->kh * c->kw <= room / 10 && c->stride[0] <= room &&
            c->stride[1] <= room && c->stride[0] * c->stride[1] <= room &&
            weir__conv_rows(c, 1) * weir__conv_pitch(c) <= room &&

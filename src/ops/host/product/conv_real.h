@@ -7,7 +7,7 @@
 #include "ops/host/product/gemm.h"
 #include "ops/host/product/gemm_pack.h"
 
-/* Of the padded copy, so that it stays in the second-level cache. */
+/* The size of the padded copy, chosen so that it stays in the second-level cache. */
 #define COPY_BYTES (384 << 10)
 
 /* The part at hand: some output rows of one image and group. */
@@ -154,8 +154,8 @@ static void run_tile(const struct strip *s, char *out, int64_t o, int64_t rows, 
         }
         if (tile_c != edge)
             continue;
-        /* What the tile computed between the end of one output row and the next
-         * is left out. */
+        /* Columns of the tile between the end of one output row and the beginning of the next are
+         * not stored. */
         for (int64_t q = 0; q < cols;) {
             const int64_t at = whole ? x : (x + q) % s->pitch;
             const int64_t line = whole ? 0 : (x + q) / s->pitch;
@@ -266,7 +266,7 @@ static void conv(const struct weir__conv *c, int64_t image, int64_t group, int64
     fixed = weir__conv_copy_size(c, 0);
     per_row = weir__max(1, weir__conv_copy_size(c, 1) - fixed);
     most = weir__max(1, (COPY_BYTES / (int64_t)sizeof(real) - fixed) / per_row);
-    /* Whichever mode takes fewer vectors; flat tiles with gaps store less directly. */
+    /* Takes the mode with fewer vectors. Flat tiles with gaps are stored less directly. */
     s.flat = s.pitch == c->ow || s.pitch * 9 / 8 < weir__div_up(c->ow, LANES) * LANES;
     s.at = (int32_t *)(s.panel + s.k * MR);
     s.copy = (real *)(s.at + weir__div_up(s.k, 16) * 16);

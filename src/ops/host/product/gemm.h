@@ -58,8 +58,9 @@ static inline bool weir__gemm_is_thin(const struct weir__gemm *g)
            g->m <= WEIR__GEMM_THIN_MAX && g->b_col == 1 && g->n >= 64;
 }
 
-/* The length of a part of k where the problem is thin: by k alone, so that nothing else shows in
- * the result. Parts of fewer rows would be mostly sums. */
+/* The length of a part of k where the problem is thin. It depends on k alone, so that the result
+ * does not depend on anything else. With shorter parts most of the time would go into adding up
+ * sums. */
 static inline int64_t weir__gemm_part(int64_t k)
 {
     const int64_t stretches = (k + 16 * 128 - 1) / (16 * 128);

@@ -35,7 +35,7 @@ _Static_assert((512 + 512) * 512 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packe
 struct block {
     const struct weir__gemm *g;
     const struct sizes *most;
-    bool amx, in_place;                   /* A is read where it lies, but for its edges */
+    bool amx, in_place;                   /* A is read where it lies, except at its edges */
     int64_t i0, j0, m, n, wide_m, wide_n; /* wide: in whole tiles */
     int64_t k0, kn, wide_k, unit_k;       /* wide: in whole units */
     uint16_t *a;     /* [wide_m][most->k]; in place: the last rows, [UNIT][most->k] */

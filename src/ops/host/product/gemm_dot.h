@@ -14,8 +14,7 @@
  * are registers for. */
 #define DOT_FEW (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2)
 #define DOT_MANY 4
-#define DOT_AHEAD \
-    1024 /* bytes of a line: more of them are on their way than the hardware asks for */
+#define DOT_AHEAD 1024 /* bytes of a line: prefetch further ahead than the hardware does */
 
 /* Lines of an operand, `step` elements apart. */
 struct lines {

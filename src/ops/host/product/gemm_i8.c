@@ -138,8 +138,8 @@ static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
     _mm512_storeu_si512(dst + 3 * PANEL, _mm512_unpackhi_epi64(t[1], t[3]));
 }
 
-/* A panel with an edge, or of any strides. What is beyond the edges meets zeros of A, or is not
- * written out. */
+/* A panel with an edge, or of any strides. Elements beyond the edges are multiplied by zeros of A,
+ * or are not stored. */
 static void pack_panel_slowly(int32_t *dst, int64_t from, int64_t cols, int64_t kn,
                               const int8_t *src, int64_t row, int64_t col)
 {
@@ -233,7 +233,7 @@ static TARGET_VNNI void run_tiles(const struct block *s)
         }
 }
 
-/* The sum as it is given: lowered by what B's bytes are too large by, the bias added. */
+/* The final sum: less the amount that B's enlarged bytes add, plus the bias. */
 static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, int32_t row_of_a)
 {
     uint32_t value = (uint32_t)sum - 128u * (uint32_t)row_of_a;

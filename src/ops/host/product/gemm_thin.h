@@ -2,7 +2,7 @@
  * long stretches of several rows at a time. See weir__gemm_is_thin.
  *
  * The order of one sum: within a part of k that of the tiles; the sums of the parts are added one
- * by one. Parts may be computed apart, whoever adds them up.
+ * by one. Parts may be computed by different cores.
  */
 #ifndef WEIR_OPS_HOST_GEMM_THIN_H
 #define WEIR_OPS_HOST_GEMM_THIN_H
@@ -28,7 +28,7 @@ struct thin_part {
     int depth;                      /* rows of B */
     real a[THIN_ROWS * THIN_DEPTH]; /* [row][depth], zeros beyond A's edges */
     real *sums;                     /* [rows][width] */
-    const char *ahead;              /* what is asked for meanwhile, in place of row k, column j0 */
+    const char *ahead; /* what is prefetched meanwhile: the counterpart of row k, column j0 */
 };
 
 /* Adds THIN_DEPTH rows of B to the sums of `nv` vectors of columns. `rows` and `nv` are constants

@@ -47,7 +47,7 @@ typedef float real;
 typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
 typedef real vec4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* Spelt out, because whether a * b + c is fused is the compiler's mood. */
+/* Written with explicit instructions, because compilers differ in whether they fuse a * b + c. */
 ALWAYS_INLINE vec fused(vec a, vec b, vec c)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 && WEIR__REAL_F64
@@ -112,8 +112,8 @@ ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
 }
 #endif
 
-/* So many products are added up one after the other; the sums of such stretches are added then:
- * the error of a sum grows with the length of its chain. */
+/* This many products are added up one after the other; then the sums of such stretches are added.
+ * The error of a sum grows with the length of its chain. */
 enum { STRETCH = 96 };
 
 /* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the

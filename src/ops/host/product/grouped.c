@@ -15,7 +15,7 @@ static int64_t end_of(const struct weir__grouped *a, int64_t group)
                                    : ((const int32_t *)(const void *)a->ends)[at];
 }
 
-/* What a unit of a group takes, roughly: its rows, and bringing its matrix. */
+/* The rough cost of a unit of a group: its rows, and loading its matrix. */
 static int64_t unit_cost(const struct weir__grouped *a, int64_t group, int64_t length)
 {
     if (group == a->groups)
@@ -23,7 +23,7 @@ static int64_t unit_cost(const struct weir__grouped *a, int64_t group, int64_t l
     return length ? length + 8 : a->along == WEIR__GROUPED_DEPTH;
 }
 
-/* The cost of all groups; an error if the ends are none. */
+/* The cost of all groups. An error if the ends are not valid. */
 static weir_status check_ends(const struct weir__grouped *a, int64_t units, int64_t *total)
 {
     const int64_t length = weir__grouped_length(a);

@@ -26,7 +26,7 @@ static TARGET_AMX void amx_begin(void)
         config.row_bytes[i] = 64;
         config.rows[i] = 16;
     }
-    /* gcc 12's _tile_loadconfig reads but the first bytes, as far as the optimizer knows */
+    /* gcc 12's optimizer takes _tile_loadconfig to read only the first bytes */
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
 }
 
@@ -54,7 +54,7 @@ static TARGET_AMX void amx_tile(const struct pair_tile *t)
     const uint32_t *b = t->b;
     float *c = t->c, *low = c + PANEL * t->c_step;
 
-    __asm__ volatile("" : : : "memory"); /* nor does gcc 12 know that _tile_loadd reads memory */
+    __asm__ volatile("" : : : "memory"); /* gcc 12: _tile_loadd reads memory, too */
     if (t->add) {
         tile_load(0, c, c_step);
         tile_load(1, c + PANEL, c_step);
