@@ -3,10 +3,10 @@
 
 #include "ops/host/math/elementwise.h"
 
-/* The output may be an input, element on element: nothing is carried from one
- * step to the next, which the compiler cannot know. */
+/* The output may be one of the inputs. Steps do not depend on each other even then, which the
+ * compiler cannot know. */
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* some stay scalar, and may */
+#pragma clang diagnostic ignored "-Wpass-failed" /* loops that are not vectorised are fine here */
 #define NO_CARRY _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define NO_CARRY _Pragma("GCC ivdep")
@@ -25,7 +25,7 @@
         }                                                                               \
     }
 
-/* Integers wrap; x / 0 is 0; the one quotient that does not fit wraps too. */
+/* Integers wrap; x / 0 is 0. The one quotient that does not fit its type wraps too. */
 #define INT_DIVIDE(name, type, wide)                                \
     static inline type name(type a, type b)                         \
     {                                                               \
@@ -55,7 +55,7 @@ static inline uint64_t power(int64_t a, int64_t b)
     return y;
 }
 
-/* NaN wins, whichever side it is on. */
+/* NaN if either side is NaN. */
 #define FLOAT_ROWS(T, type, power_fn)                        \
     ROW(add_##T, type, type, a + b)                          \
     ROW(sub_##T, type, type, a - b)                          \

@@ -1,5 +1,6 @@
-/* The walker: brings rows of strided operands to the function and back; short rows many at once,
- * and operands whose neighbours lie along different dims tile by tile. */
+/* The walker: packs rows of strided operands for the function, and unpacks its results. It packs
+ * many short rows at once, and operands whose adjacent elements lie along different dims tile by
+ * tile. */
 #include "ops/host/math/elementwise.h"
 
 #include <string.h>
@@ -10,16 +11,16 @@
 
 enum {
     NONTEMPORAL_LEAST = 1 << 15,
-    SPREAD = 256,   /* times a value is written that a row uses again and again */
-    SHORT_ROW = 64, /* elements; the walk to a longer one costs little beside it */
-    /* A tile: along the dim where a turned operand's neighbours lie there is more of it, since
-     * every line that is read there is one that nothing has asked for yet. */
+    SPREAD = 256,   /* how often a value is written out for rows that use it for every element */
+    SHORT_ROW = 64, /* elements; for longer rows the cost of stepping to the next one is small */
+    /* The size of a tile. It is longer along the dim where a transposed operand's adjacent elements
+     * lie, since the hardware does not prefetch the lines that are read there. */
     TILE_ROWS = 64,
     TILE_COLS = WEIR__ROW_CHUNK / TILE_ROWS,
     TURNED_LEAST = 8,
 };
 
-/* Where the walk stands: `numel` elements in row-major order. */
+/* The position of the walk through `numel` elements in row-major order. */
 struct cursor {
     int64_t at[WEIR_MAX_DIMS];
     char *out;
@@ -125,8 +126,8 @@ static void run_row(const struct weir__ew *e, const struct buffers *b, char *out
     }
 }
 
-/* Short pieces keep reads and streamed writes going side by side: with longer
- * ones the memory alternates between the two and loses a third of its speed. */
+/* Short pieces let reads and non-temporal writes run at the same time. With longer pieces the
+ * memory alternates between the two and loses a third of its speed. */
 #define NONTEMPORAL_PIECE 512
 
 static void run_stream(const struct weir__ew *e, const struct buffers *b, char *out,
@@ -173,8 +174,8 @@ static void run_flat(const struct weir__ew *e, const struct buffers *b, int64_t 
         run_row(e, b, out, 1, in, stride, n);
 }
 
-/* The part of every operand that is brought in at once: `count` positions of dim `outer`, of each
- * all that dims inner.. have, or `cols` of them where the dims in between are left out. */
+/* The part of every operand that is packed at once: `count` positions of dim `outer`, and for each
+ * of them all elements of dims inner.., or `cols` of them where the dims in between are skipped. */
 struct piece {
     int outer;
     int64_t count, cols;
@@ -203,8 +204,8 @@ static void piece_set(struct piece *p, const struct weir__ew *e, int outer, int6
     }
 }
 
-/* The operand's elements, packed and in its compute type; in `target` if they are not already
- * so in memory. */
+/* The operand's elements, packed and in its compute type. They are in `target`, unless they are
+ * already like that in memory. */
 static const void *piece_load(const struct piece *p, const struct weir__ew *e,
                               const struct buffers *b, int i, const char *src, char *target)
 {
@@ -256,7 +257,7 @@ static void piece_run(const struct piece *p, const struct weir__ew *e, const str
         memcpy(out, rows[0], (size_t)p->out.numel * elem);
 }
 
-/* What the walk knows of the dims: how many elements one position of each has. */
+/* Facts about the dims that the walk uses: how many elements one position of each dim has. */
 struct walk {
     int64_t inner[WEIR_MAX_DIMS];
     int turned; /* dim along which the neighbours of some operand lie; -1: none but the last */

@@ -104,7 +104,8 @@ struct weir__unary_table {
 };
 WEIR__ISA_DECLARE_TABLE(const struct weir__binary_table, weir__binary);
 WEIR__ISA_DECLARE_TABLE(const struct weir__unary_table, weir__unary);
-/* condition (bool), a, b: by the size of an element, which is moved and not looked at. */
+/* condition (bool), a, b. One function for each size of an element, since values are only
+ * copied. */
 WEIR__ISA_DECLARE(weir__ew_fn, weir__where, (size_t elem));
 /* silu(a) * b */
 WEIR__ISA_DECLARE(void, weir__swiglu_f32,
