@@ -148,13 +148,16 @@ static void check_equal(const struct program *p, const char *what, int v, weir_t
     free(b);
 }
 
-/* The tensor at another place: some elements into a larger one. Takes its place. */
+/* The tensor at another place: some elements into a larger one. Takes its place. Not on a GPU,
+ * where the order of sums follows how rows are aligned. */
 static weir_tensor *within(weir_tensor *t, int64_t at)
 {
     int64_t n = weir_tensor_numel(t);
     weir_tensor *larger, *part, *shaped;
+    weir_device_props props;
 
-    if (!at)
+    weir_device_get_props(weir_tensor_device(t), &props, sizeof props);
+    if (!at || !(props.features & WEIR_FEATURE_HOST_MEMORY))
         return t;
     CHECK_OK(weir_tensor_empty(weir_stream_current(weir_tensor_device(t)), weir_tensor_dtype(t), 1,
                                (int64_t[]){n + 5}, &larger));
@@ -180,7 +183,6 @@ static void compare_run(struct program *p, weir_device *dev, weir_plan *plan, we
     for (int i = 0; i < p->ninputs; i++) {
         int64_t at = (int64_t)(p->seed + round + (uint64_t)i) % 4;
 
-        /* At the same places: on a GPU the order of sums follows how rows are aligned. */
         values[i] = i < nin ? within(program_input(p, dev, i, open, round), at)
                             : weir_tensor_retain(constants[i]);
         if (i < nin)
