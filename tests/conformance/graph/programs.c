@@ -3,7 +3,7 @@
  *
  * PROGRAM_SEED and PROGRAM_COUNT say which programs, PROGRAM_SHOW shows them, and PROGRAM_OFF=3,5
  * leaves steps out. */
-#include "conformance/graph/programs.h"
+#include "conformance/graph/programs_run.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static weir_status run_program(struct program *p, weir_device *dev, const struct
     return WEIR_OK;
 }
 
-static void release_all(weir_tensor **values, int n)
+void program_release(weir_tensor **values, int n)
 {
     for (int i = 0; i < n; i++) {
         weir_tensor_release(values[i]);
@@ -74,8 +74,8 @@ static struct sizes name_sizes(const struct program *p, weir_graph *g)
 }
 
 /* The program as a graph; steps that a graph of open sizes cannot have are switched off. */
-static weir_graph *capture(struct program *p, weir_device *dev, weir_tensor *const *constants,
-                           bool let_go)
+weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *const *constants,
+                            bool let_go)
 {
     weir_tensor *values[MAX_VALUES] = {NULL};
     int nin = p->ninputs - p->nconstants, failed = -1;
@@ -109,7 +109,7 @@ static weir_graph *capture(struct program *p, weir_device *dev, weir_tensor *con
             fprintf(stderr, "off: %d %s: %s\n", failed, step_text(&p->steps[failed]),
                     weir_last_error());
         p->steps[failed].off = true;
-        release_all(values, p->nvalues);
+        program_release(values, p->nvalues);
         weir_graph_destroy(g);
     }
     for (int i = 0; i < p->nresults; i++)
@@ -117,7 +117,7 @@ static weir_graph *capture(struct program *p, weir_device *dev, weir_tensor *con
             snprintf(name, sizeof name, "y%d", i);
             CHECK_OK(weir_graph_output(g, name, values[p->results[i]]));
         }
-    release_all(values, p->nvalues);
+    program_release(values, p->nvalues);
     return g;
 }
 
@@ -171,9 +171,8 @@ static weir_tensor *within(weir_tensor *t, int64_t at)
 }
 
 /* The plan's run on the stream against the calls one by one. */
-static void compare_run(struct program *p, weir_device *dev, weir_plan *plan, weir_stream *stream,
-                        weir_tensor *const *constants, int64_t open, uint64_t round,
-                        const char *what)
+void program_compare(struct program *p, weir_device *dev, weir_plan *plan, weir_stream *stream,
+                     weir_tensor *const *constants, int64_t open, uint64_t round, const char *what)
 {
     weir_tensor *values[MAX_VALUES] = {NULL}, *in[MAX_INPUTS], *out[MAX_RESULTS] = {NULL};
     int nin = p->ninputs - p->nconstants, nout = 0, failed = -1;
@@ -203,7 +202,7 @@ static void compare_run(struct program *p, weir_device *dev, weir_plan *plan, we
         nout++;
     }
     if (failed >= 0) { /* what is not needed may fit or not */
-        release_all(out, nout);
+        program_release(out, nout);
         nout = p->nouts;
     }
     p->nouts = nout;
@@ -223,12 +222,12 @@ static void compare_run(struct program *p, weir_device *dev, weir_plan *plan, we
     }
     if (!st && failed >= 0 && getenv("PROGRAM_SHOW"))
         fprintf(stderr, "ran though %d does not\n", failed);
-    release_all(values, p->nvalues);
-    release_all(out, MAX_RESULTS);
-    release_all(in, nin);
+    program_release(values, p->nvalues);
+    program_release(out, MAX_RESULTS);
+    program_release(in, nin);
 }
 
-static void switch_off(struct program *p)
+void program_switch_off(struct program *p)
 {
     const char *off = getenv("PROGRAM_OFF");
 
@@ -238,7 +237,7 @@ static void switch_off(struct program *p)
     }
 }
 
-static void show(const struct program *p)
+void program_show(const struct program *p)
 {
     if (!getenv("PROGRAM_SHOW"))
         return;
@@ -256,7 +255,7 @@ static void show(const struct program *p)
     fprintf(stderr, "open %d anonymous %d streams %d\n", p->open, p->anonymous, p->nstreams);
 }
 
-static weir_plan *compile(weir_graph *g, uint64_t seed, int way, const char *what)
+weir_plan *program_compile(weir_graph *g, uint64_t seed, int way, const char *what)
 {
     weir_compile_options o = {.size = sizeof o};
     weir_plan *plan;
@@ -279,11 +278,11 @@ static void compare_program(weir_device *dev, uint64_t seed, bool open)
     char what[96];
 
     program_make(p, dev, seed, open);
-    switch_off(p);
-    show(p);
+    program_switch_off(p);
+    program_show(p);
     for (int i = p->ninputs - p->nconstants; i < p->ninputs; i++)
         constants[i] = program_input(p, dev, i, 0, 0);
-    g = capture(p, dev, constants, seed & 1);
+    g = program_capture(p, dev, constants, seed & 1);
     for (int way = 0; way < 3; way++) {
         weir_stream *stream = way == 2 ? new_stream(dev) : weir_stream_default(dev);
         weir_plan *plan;
@@ -291,14 +290,14 @@ static void compare_program(weir_device *dev, uint64_t seed, bool open)
 
         snprintf(what, sizeof what, "way %d", way);
         test_note("seed %llu, %s", (unsigned long long)seed, what);
-        plan = compile(g, seed, way, what);
+        plan = program_compile(g, seed, way, what);
         for (uint64_t round = 0; round < rounds; round++) {
             int64_t size = round ? others[(seed + round) % countof(others)] : p->example;
 
             size += !size && p->has_index;
             snprintf(what, sizeof what, "way %d, round %d, size %lld", way, (int)round,
                      (long long)size);
-            compare_run(p, dev, plan, stream, constants, size, round, what);
+            program_compare(p, dev, plan, stream, constants, size, round, what);
         }
         CHECK_OK(weir_device_sync(dev));
         weir_plan_destroy(plan);
@@ -306,12 +305,12 @@ static void compare_program(weir_device *dev, uint64_t seed, bool open)
             CHECK_OK(weir_stream_destroy(stream));
     }
     weir_graph_destroy(g);
-    release_all(constants, MAX_INPUTS);
+    program_release(constants, MAX_INPUTS);
     free(p);
 }
 
-static void each_seed(weir_device *dev, unsigned often, bool open,
-                      void (*fn)(weir_device *dev, uint64_t seed, bool open))
+void each_program(weir_device *dev, unsigned often, bool open,
+                  void (*fn)(weir_device *dev, uint64_t seed, bool open))
 {
     const char *first = getenv("PROGRAM_SEED"), *count = getenv("PROGRAM_COUNT");
     uint64_t seed =
@@ -326,55 +325,12 @@ static void each_seed(weir_device *dev, unsigned often, bool open,
 
 CONFORMANCE(mixed_programs, in_plans_give_the_bits_of_the_calls_one_by_one)
 {
-    each_seed(dev, 12, false, compare_program);
+    each_program(dev, 12, false, compare_program);
 }
 
 CONFORMANCE(mixed_programs, of_open_sizes_give_the_bits_of_the_calls_one_by_one)
 {
-    each_seed(dev, 8, true, compare_program);
-}
-
-/* ---- files ---- */
-
-static void compare_file(weir_device *dev, uint64_t seed, bool open)
-{
-    struct program *p = malloc(sizeof *p);
-    weir_tensor *constants[MAX_INPUTS] = {NULL};
-    weir_graph *g, *loaded;
-    weir_plan *plan;
-    char *text, *again;
-
-    program_make(p, dev, seed, open);
-    switch_off(p);
-    show(p);
-    for (int i = p->ninputs - p->nconstants; i < p->ninputs; i++)
-        constants[i] = program_input(p, dev, i, 0, 0);
-    g = capture(p, dev, constants, seed & 1);
-    text = weir_graph_dump(g);
-    CHECK(text != NULL);
-    if (weir_graph_load(dev, text, strlen(text), "dumped", &loaded))
-        FAIL("seed %llu: %s\n%s", (unsigned long long)seed, weir_last_error(), text);
-    again = weir_graph_dump(loaded);
-    CHECK(again != NULL);
-    CHECK_STR_EQ(again, text);
-    plan = compile(loaded, seed, 1, "loaded");
-    for (uint64_t round = 0; round < 2; round++)
-        compare_run(p, dev, plan, weir_stream_default(dev), constants,
-                    round && open && p->anonymous ? p->example + 1 : p->example, round, "loaded");
-    CHECK_OK(weir_device_sync(dev));
-    weir_plan_destroy(plan);
-    free(text);
-    free(again);
-    weir_graph_destroy(g);
-    weir_graph_destroy(loaded);
-    release_all(constants, MAX_INPUTS);
-    free(p);
-}
-
-CONFORMANCE(mixed_programs, survive_a_file)
-{
-    each_seed(dev, 4, false, compare_file);
-    each_seed(dev, 4, true, compare_file);
+    each_program(dev, 8, true, compare_program);
 }
 
 /* ---- eager, on several streams ---- */
@@ -387,8 +343,8 @@ static void compare_streams(weir_device *dev, uint64_t seed, bool open)
     int failed;
 
     program_make(p, dev, seed, open);
-    switch_off(p);
-    show(p);
+    program_switch_off(p);
+    program_show(p);
     sizes = sizes_of(p->example);
     CHECK_OK(weir_race_set_mode(WEIR_RACE_AUTOSYNC));
     for (int way = 0; way < 2; way++) {
@@ -402,14 +358,14 @@ static void compare_streams(weir_device *dev, uint64_t seed, bool open)
     for (int v = 0; v < p->nvalues; v++)
         if (values[0][v] && values[1][v])
             check_equal(p, "streams", v, values[0][v], values[1][v]);
-    release_all(values[0], p->nvalues);
-    release_all(values[1], p->nvalues);
+    program_release(values[0], p->nvalues);
+    program_release(values[1], p->nvalues);
     free(p);
 }
 
 CONFORMANCE(mixed_programs, on_streams_that_autosync_orders_give_the_bits_of_one_stream)
 {
-    each_seed(dev, 12, false, compare_streams);
+    each_program(dev, 12, false, compare_streams);
 }
 
 /* ---- threads ---- */
@@ -429,9 +385,9 @@ static void *work(void *user)
 
     CHECK_OK(weir_stream_set_current(w->stream));
     for (uint64_t k = 0; k < 4; k++)
-        compare_run(w->p, w->dev, w->plan, w->stream, w->constants,
-                    w->p->example + (w->p->open ? (int64_t)((w->round + k) % 3) : 0), w->round + k,
-                    "threads");
+        program_compare(w->p, w->dev, w->plan, w->stream, w->constants,
+                        w->p->example + (w->p->open ? (int64_t)((w->round + k) % 3) : 0),
+                        w->round + k, "threads");
     return NULL;
 }
 
@@ -445,12 +401,12 @@ static void compare_threads(weir_device *dev, uint64_t seed, bool open)
     weir_plan *plan;
 
     program_make(p, dev, seed, open);
-    switch_off(p);
-    show(p);
+    program_switch_off(p);
+    program_show(p);
     for (int i = p->ninputs - p->nconstants; i < p->ninputs; i++)
         constants[i] = program_input(p, dev, i, 0, 0);
-    g = capture(p, dev, constants, seed & 1);
-    plan = compile(g, seed, 1 + (int)(seed & 1), "threads");
+    g = program_capture(p, dev, constants, seed & 1);
+    plan = program_compile(g, seed, 1 + (int)(seed & 1), "threads");
     weir_graph_destroy(g);
     for (int i = 0; i < 3; i++) {
         copies[i] = *p;
@@ -463,12 +419,12 @@ static void compare_threads(weir_device *dev, uint64_t seed, bool open)
     }
     CHECK_OK(weir_device_sync(dev));
     weir_plan_destroy(plan);
-    release_all(constants, MAX_INPUTS);
+    program_release(constants, MAX_INPUTS);
     free(p);
 }
 
 CONFORMANCE(mixed_programs, run_by_threads_at_once_give_the_bits_of_the_calls_one_by_one)
 {
-    each_seed(dev, 4, false, compare_threads);
-    each_seed(dev, 4, true, compare_threads);
+    each_program(dev, 4, false, compare_threads);
+    each_program(dev, 4, true, compare_threads);
 }

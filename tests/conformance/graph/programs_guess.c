@@ -382,7 +382,11 @@ void maker_guess(struct maker *m, struct step *s)
         x = any_float(m);
         s->in[1] = sized(m, (int)weir_tensor_dtype(m->values[x]), 2, size_at(m, x, 1), 3);
         s->in[2] = sized(m, WEIR_I64, 1, size_at(m, s->in[1], 3), 1);
-        s->size[4] = m->p->open ? 0 : size_at(m, x, 2);
+        s->size[4] = m->p->open ? 0 : size_at(m, x, 2); /* whichever size the groups divide */
+        if (s->size[4] > size_at(m, x, 1))
+            s->size[4] = size_at(m, x, 1);
+        if (s->size[4] > size_at(m, s->in[1], 1))
+            s->size[4] = size_at(m, s->in[1], 1);
         s->nin = 3;
         break;
     default:
