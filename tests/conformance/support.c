@@ -17,6 +17,7 @@ static const struct {
     {"null", "layouts.", "it computes nothing"},
     {"null", "tiles.", "it computes nothing"},
     {"null", "chains.", "it computes nothing"},
+    {"null", "mixed_programs.", "it computes nothing"},
     {"null", "large.", "it computes nothing"},
     {"null", "overlap.", "it computes nothing"},
     {"null", "grouped.", "it computes nothing"},

@@ -263,6 +263,14 @@ static bool has_waits(const weir_graph *g, const struct weir__operand *in, int n
     return false;
 }
 
+static bool is_among(const int *list, int n, int node)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == node)
+            return true;
+    return false;
+}
+
 /* What the node runs after: what the caller says, and what wait_tensor said of its
  * operands. */
 static int *all_control(const weir_graph *g, const struct weir__operand *in, int nin,
@@ -284,9 +292,11 @@ static int *all_control(const weir_graph *g, const struct weir__operand *in, int
     for (int i = 0; i < nin; i++) {
         const struct weir__value *v =
             in[i].value == WEIR__NO_VALUE ? NULL : &g->values[in[i].value];
+        int before = n; /* a value names none twice */
 
         for (int j = 0; v && j < v->nafter; j++)
-            all[n++] = v->after[j];
+            if (!is_among(all, before, v->after[j]))
+                all[n++] = v->after[j];
     }
     *ncontrol = n;
     return all;

@@ -157,6 +157,8 @@ weir_status weir__super_options_check(const char *options);
 /* Names a result; one that is not a whole value of a node of its own is copied. */
 weir_status weir__graph_add_output(weir_graph *g, const char *name,
                                    const struct weir__operand *operand);
+/* The same for a result that is named already, when sizes have changed. */
+weir_status weir__graph_own_output(weir_graph *g, struct weir__operand *operand);
 /* The graph holds the recipe from now on, as it will hold operands that name it. NULL is
  * fine. */
 weir_status weir__graph_hold_recipe(weir_graph *g, struct weir__recipe *recipe);

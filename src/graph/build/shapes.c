@@ -148,7 +148,8 @@ static weir_status remake_all(const weir_graph *from, weir_graph *to, const int6
         if ((st = remake_node(from, to, sizes, v)))
             return weir__fail(st, "node '%s': %s", to->nodes[v].name, weir_last_error());
     for (int i = 0; i < to->noutputs; i++)
-        if ((st = remake(from, to, sizes, &to->outputs[i].operand)))
+        if ((st = remake(from, to, sizes, &to->outputs[i].operand)) ||
+            (st = weir__graph_own_output(to, &to->outputs[i].operand)))
             return weir__fail(st, "output '%s': %s", to->outputs[i].name, weir_last_error());
     return WEIR_OK;
 }

@@ -215,18 +215,23 @@ weir_status weir_graph_input(weir_graph *g, const char *name, weir_dtype dtype, 
     return st;
 }
 
+static bool is_whole(const weir_graph *g, const struct weir__operand *o)
+{
+    const struct weir__value *v = &g->values[o->value];
+
+    return v->kind == WEIR__VALUE_NODE && !o->view.data && weir__view_is_contiguous(&o->view) &&
+           weir__view_numel(&o->view) == weir__view_numel(&v->view);
+}
+
 /* A result gets memory of its own at each run, which only a whole value made by a node
  * can be: anything else is copied into one. */
 static weir_status own_value(weir_graph *g, struct weir__operand *o)
 {
     static const struct weir__marks plain = {.super_kernel = -1};
-    const struct weir__value *v = &g->values[o->value];
     int node;
     weir_status st;
 
-    if (v->kind == WEIR__VALUE_NODE && !v->is_output && !o->view.data &&
-        weir__view_is_contiguous(&o->view) &&
-        weir__view_numel(&o->view) == weir__view_numel(&v->view))
+    if (is_whole(g, o) && !g->values[o->value].is_output)
         return WEIR_OK;
     if ((st = weir__graph_add_node(g, weir__op_find("Copy"), NULL, NULL, o, 1, NULL, &plain, NULL,
                                    0, &node)))
@@ -255,6 +260,20 @@ weir_status weir__graph_add_output(weir_graph *g, const char *name,
     }
     g->values[output.operand.value].is_output = true;
     g->outputs[g->noutputs++] = output;
+    return WEIR_OK;
+}
+
+weir_status weir__graph_own_output(weir_graph *g, struct weir__operand *o)
+{
+    int value = o->value;
+    weir_status st;
+
+    if (is_whole(g, o))
+        return WEIR_OK;
+    if ((st = own_value(g, o)))
+        return st;
+    g->values[value].is_output = false;
+    g->values[o->value].is_output = true;
     return WEIR_OK;
 }
 

@@ -235,22 +235,22 @@ static weir_status first_instance(weir_plan *plan)
     weir_status st = WEIR_OK;
 
     if (!bound || !limits) {
-        st = weir__fail_nomem("making an instance of a plan");
-        goto done;
+        weir__free(bound);
+        weir__free(limits);
+        return weir__fail_nomem("making an instance of a plan");
     }
     for (size_t i = 0; i < n; i++)
         bound[i] = (char *)((uintptr_t)(i + 1) << 42);
     weir__device_lock(plan->dev);
     for (int i = 0; i < plan->c.nstreams; i++)
         limits[i] = weir_stream_get_limit(i ? plan->streams[i] : plan->dev->default_stream);
+    plan->frozen = limits;
     if ((plan->instances[0] = weir__instance_make(plan, bound, limits)))
         plan->ninstances = 1;
     else
         st = weir__last_status();
     weir__device_unlock(plan->dev);
-done:
     weir__free(bound);
-    weir__free(limits);
     return st;
 }
 
@@ -340,7 +340,8 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
     plan->merged = plan->c.nstreams > 1 && !plan->nchannels && weir__is_autotuned(options) &&
                    !placed && !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
-    if ((st = find_external(plan)) || (st = find_streams(plan)) || (st = first_instance(plan)) ||
+    if ((st = find_external(plan)) || (st = find_streams(plan)) ||
+        (st = weir__plan_find_literals(plan)) || (st = first_instance(plan)) ||
         (st = list_plan(plan, stages)))
         goto destroy;
     forget_texts(&plan->c.options);
@@ -420,6 +421,8 @@ static void free_plan(struct weir__leftover *leftover)
     weir_stream_destroy(plan->stand_in);
     weir__compile_fini(&plan->c);
     weir__free(plan->streams);
+    weir__free(plan->frozen);
+    weir__free(plan->literal_at);
     weir__free(plan->item);
     weir__free(plan->slot_of);
     weir__free(plan->touch_first);

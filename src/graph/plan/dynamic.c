@@ -260,7 +260,7 @@ static void take_out(struct weir__dynamic *d, struct shape_plan *s)
 static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t *const *sizes,
                    uint64_t hash)
 {
-    bool fits = false, idle = weir__plan_is_idle(s->plan);
+    bool fits = false, idle = weir__plan_is_idle(s->plan), gone = idle;
 
     if (idle && weir__plan_resize(s->plan, sizes, &fits))
         fits = false;
@@ -273,11 +273,11 @@ static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t 
     } else if (idle) {
         take_out(d, s);
     } else {
-        s->pins--;
-        d->nghosts--; /* its sizes are still there */
+        gone = --s->pins == 0 && s->evicted; /* another thread may have put it out meanwhile */
+        d->nghosts--;                        /* its sizes are still there */
     }
     weir__mutex_unlock(&d->lock);
-    if (idle && !fits)
+    if (gone && !fits)
         destroy_shape_plan(s);
     return fits;
 }

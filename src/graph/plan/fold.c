@@ -164,11 +164,10 @@ static bool is_generated(const struct fold *f, int value)
     return f->g->values[value].kind == WEIR__VALUE_CONSTANT;
 }
 
-/* Generated literals get bytes of their own: those of the graph are other plans' too. */
-static weir_status renew_literals(struct fold *f, weir_graph *part)
+/* Generated literals get bytes of their own, which are kept: those of the graph are other plans'
+ * too. The bytes are free on stream `s`, where the part runs. */
+static weir_status renew_literals(struct fold *f, weir_graph *part, weir_stream *s)
 {
-    weir_stream *s = weir_stream_default(part->dev);
-
     for (int v = 0; v < part->nnodes; v++) {
         struct weir__value *value =
             &part->values[part->nodes[v].nin ? part->nodes[v].in[0].value : 0];
@@ -182,6 +181,7 @@ static weir_status renew_literals(struct fold *f, weir_graph *part)
             return st;
         weir_tensor_release(value->constant);
         value->constant = fresh;
+        value->literal = false;
     }
     return WEIR_OK;
 }
@@ -209,7 +209,7 @@ static weir_status set_outputs(const struct fold *f, weir_graph *part)
     return WEIR_OK;
 }
 
-static weir_status make_part(struct fold *f, int *number, weir_plan **out)
+static weir_status make_part(struct fold *f, int *number, weir_stream *s, weir_plan **out)
 {
     static const weir_compile_options as_issued = {.mode = WEIR_COMPILE_EAGER};
     struct weir__stages nowhere = {.dir = NULL};
@@ -219,7 +219,7 @@ static weir_status make_part(struct fold *f, int *number, weir_plan **out)
     *out = NULL;
     if ((st = weir__graph_clone(f->g, &part)))
         return st;
-    if ((st = renew_literals(f, part)) || (st = set_outputs(f, part))) {
+    if ((st = renew_literals(f, part, s)) || (st = set_outputs(f, part))) {
         weir_graph_destroy(part);
         return st;
     }
@@ -233,19 +233,13 @@ static weir_status make_part(struct fold *f, int *number, weir_plan **out)
 
 /* Runs the part; results[] by the frontier. *computed is false if an operator failed: then
  * it will at every run, where it is expected. */
-static weir_status compute(const struct fold *f, weir_plan *plan, weir_tensor **results,
-                           bool *computed)
+static weir_status compute(const struct fold *f, weir_plan *plan, weir_stream *s,
+                           weir_tensor **results, bool *computed)
 {
-    weir_stream *s;
-    weir_status st = weir_stream_create(plan->dev, NULL, &s);
-    int n = 0;
+    weir_status st = weir_plan_run(plan, s, NULL, 0, results, (size_t)plan->graph->noutputs);
+    int n;
 
-    *computed = false;
-    if (st)
-        return st;
-    if (!(st = weir_plan_run(plan, s, NULL, 0, results, (size_t)plan->graph->noutputs)))
-        *computed = !weir_stream_sync(s);
-    weir_stream_destroy(s);
+    *computed = !st && !weir_stream_sync(s);
     if (st)
         return st;
     n = plan->graph->noutputs; /* outputs are the frontier without the generated */
@@ -296,7 +290,8 @@ static void replace(struct fold *f, int *number, weir_tensor **results, char **n
 
 static weir_status fold_part(struct fold *f, int *number, weir_tensor **results, char **names)
 {
-    weir_plan *plan;
+    weir_plan *plan = NULL;
+    weir_stream *s;
     bool computed;
     weir_status st;
 
@@ -304,11 +299,13 @@ static weir_status fold_part(struct fold *f, int *number, weir_tensor **results,
     find_frontier(f);
     if (!f->nfrontier)
         return WEIR_OK;
-    if ((st = reserve(f, names)) || (st = make_part(f, number, &plan)))
+    if ((st = reserve(f, names)) || (st = weir_stream_create(f->g->dev, NULL, &s)))
         return st;
-    if (!(st = compute(f, plan, results, &computed)) && computed)
+    if (!(st = make_part(f, number, s, &plan)) && !(st = compute(f, plan, s, results, &computed)) &&
+        computed)
         replace(f, number, results, names);
     weir_plan_destroy(plan);
+    weir_stream_destroy(s);
     return st;
 }
 

@@ -10,6 +10,9 @@ static char *value_base(const weir_plan *plan, const struct weir__instance *inst
     static char nothing[64]; /* for values without bytes, which have no place */
     const struct weir__value *v = &plan->graph->values[value];
 
+    if (plan->literal_at[value] >= 0)
+        return inst->arena ? inst->arena->address + plan->c.arena_bytes + plan->literal_at[value]
+                           : nothing;
     if (v->kind == WEIR__VALUE_CONSTANT)
         return v->constant->buffer->address;
     if (plan->slot_of[value] >= 0)
@@ -293,6 +296,7 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
 {
     struct weir__instance *inst = weir__calloc(1, sizeof *inst);
     weir_stream *home = plan->dev->default_stream;
+    size_t arena_bytes = plan->c.arena_bytes + plan->literal_bytes;
 
     if (!inst) {
         weir__fail_nomem("making an instance of a plan");
@@ -308,8 +312,8 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
     }
     memcpy(inst->bound, bound, (size_t)nbound(plan) * sizeof *bound);
     memcpy(inst->limits, limits, (size_t)plan->c.nstreams * sizeof *limits);
-    if (plan->c.arena_bytes) {
-        if (weir__pool_alloc(&plan->dev->pool, home->slot, plan->c.arena_bytes, &inst->arena))
+    if (arena_bytes) {
+        if (weir__pool_alloc(&plan->dev->pool, home->slot, arena_bytes, &inst->arena))
             goto free_instance;
         /* The bytes are the home stream's from here on: whoever runs first comes after. */
         if (weir__clock_copy(&inst->last_clock, &home->clock))

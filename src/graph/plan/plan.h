@@ -94,7 +94,10 @@ struct weir_plan {
     struct weir__collective_slot *slots; /* by node */
     struct weir__plan_channel *channels;
     int nchannels, cap_channels;
+    int64_t *literal_at;  /* literals.c, by value: where behind the arena it lies; -1: not there */
+    size_t literal_bytes; /* of all of these */
     struct weir__elastic *elastic; /* resize.c: of a plan that may be given other sizes, or NULL */
+    weir_cores *frozen;            /* by lane: the limits of static kernels */
     bool warned;                   /* (L) that limits do not reach static kernels */
     struct weir__leftover leftover;
 };
@@ -108,6 +111,8 @@ weir_status weir__plan_build(weir_graph *graph, const weir_compile_options *opti
                              struct weir__stages *stages, weir_plan **out);
 /* fold.c: nodes that compute the same at every run give way to constants. */
 weir_status weir__graph_fold(weir_graph *g);
+/* literals.c: which literals each instance has bytes of its own for. */
+weir_status weir__plan_find_literals(weir_plan *plan);
 /* run_check.c: that the stream is the plan's device's, that there are as many tensors as the plan
  * has, and that the inputs fit; that outputs which are given do. */
 weir_status weir__plan_check_inputs(const weir_plan *plan, const weir_stream *stream,

@@ -236,7 +236,8 @@ static weir_status edges_hold(const struct weir__compile *c, bool *holds)
     if (st)
         return st;
     *holds = !memcmp(now.first, c->edges.first, (nnodes + 1) * sizeof *now.first) &&
-             !memcmp(now.preds, c->edges.preds, (size_t)now.first[nnodes] * sizeof *now.preds);
+             (!now.preds ||
+              !memcmp(now.preds, c->edges.preds, (size_t)now.first[nnodes] * sizeof *now.preds));
     weir__edges_fini(&now);
     return WEIR_OK;
 }

@@ -176,7 +176,8 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
 
 /* ---- queueing: under the device lock ---- */
 
-/* Static kernels keep the tiling of the first instance: a limit set later does not reach them. */
+/* Static kernels keep the tiling of the first instance, which may be gone by now: a limit set later
+ * does not reach them. */
 static void choose_limits(struct run *r)
 {
     weir_plan *plan = r->plan;
@@ -186,8 +187,8 @@ static void choose_limits(struct run *r)
         r->limits[i] = weir_stream_get_limit(r->streams[i]);
         if (!plan->c.options.static_kernels)
             continue;
-        changed |= memcmp(&r->limits[i], &plan->instances[0]->limits[i], sizeof *r->limits) != 0;
-        r->limits[i] = plan->instances[0]->limits[i];
+        changed |= memcmp(&r->limits[i], &plan->frozen[i], sizeof *r->limits) != 0;
+        r->limits[i] = plan->frozen[i];
     }
     if (changed && !plan->warned)
         weir__log(

@@ -24,8 +24,9 @@ weir_status weir__plan_race(const weir_plan *plan, weir_stream *caller, weir_ten
     for (int i = 0; i < g->ninputs; i++)
         accesses[n++] = (struct weir__access){inputs[i], is_written(g, g->inputs[i])};
     for (int i = 0; i < g->nconstants; i++)
-        accesses[n++] = (struct weir__access){g->values[g->constants[i]].constant,
-                                              is_written(g, g->constants[i])};
+        if (plan->literal_at[g->constants[i]] < 0)
+            accesses[n++] = (struct weir__access){g->values[g->constants[i]].constant,
+                                                  is_written(g, g->constants[i])};
     for (int i = 0; i < g->noutputs; i++)
         accesses[n++] = (struct weir__access){outputs[i], true};
     if (queued)

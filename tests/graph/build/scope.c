@@ -2,6 +2,8 @@
 #include "harness/test.h"
 #include "weir/weir.h"
 
+#include <stdlib.h>
+
 static weir_device *open_device(const char *spec)
 {
     weir_device *dev;
@@ -183,6 +185,41 @@ TEST(scope, wait_tensor_orders_eager_work_on_any_stream)
         weir_tensor_release(x);
         weir_tensor_release(y);
     }
+    CHECK_OK(weir_device_close(dev));
+}
+
+TEST(scope, a_node_that_uses_what_waits_twice_has_the_edge_once)
+{
+    weir_device *dev = open_device("cpu:cores=2");
+    const int64_t n = 4;
+    weir_tensor *x, *y, *z, *out;
+    weir_graph *g, *loaded;
+    char *text, *again;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &x));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_relu(x, &y));
+    CHECK_OK(weir_neg(x, &z));
+    CHECK_OK(weir_wait_tensor(y, z));
+    CHECK_OK(weir_wait_tensor(x, z));
+    CHECK_OK(weir_add(y, y, &out));
+    weir_tensor_release(out);
+    CHECK_OK(weir_mul(x, y, &out));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "out", out));
+    text = weir_graph_dump(g);
+    CHECK_OK(weir_graph_load(dev, text, strlen(text), "dumped", &loaded));
+    again = weir_graph_dump(loaded);
+    CHECK_STR_EQ(again, text);
+    free(text);
+    free(again);
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    weir_tensor_release(z);
+    weir_tensor_release(out);
+    weir_graph_destroy(g);
+    weir_graph_destroy(loaded);
     CHECK_OK(weir_device_close(dev));
 }
 

@@ -70,4 +70,9 @@ extern "C" __global__ void nonzero(const __grid_constant__ weir__nonzero a, weir
             put(a, row + rank, i);
         row += all;
     }
+    /* All blocks share the rows that hold no coordinates. */
+    for (row = sum + blockIdx.x * blockDim.x + threadIdx.x; a.pad && row < a.numel;
+         row += gridDim.x * blockDim.x)
+        for (int d = 0; d < a.coords; d++)
+            a.out[row * a.out_row + d * a.out_step] = -1;
 }
