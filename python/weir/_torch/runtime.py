@@ -177,10 +177,12 @@ class CompiledGraph:
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
         self.module, self.config, self.coverage = module, config, coverage
+        places.mend_parts(module)
         places.mend_views(module)
         self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
+        self.offsets = places.seen_by_offset(module)  # no guard knows those
         # Numbers other than sizes are part of what is built.
         self.plain = all(isinstance(x, (torch.Tensor, torch.SymInt, int)) for x in example_inputs)
         self.plans = collections.OrderedDict()
@@ -227,7 +229,8 @@ class CompiledGraph:
                 self._explain(error)
                 raise
 
-        run = run_dynamic if self.dynamic or self.floats or not self.plain else run_static
+        has_key = self.dynamic or self.floats or self.offsets or not self.plain
+        run = run_dynamic if has_key else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
@@ -240,6 +243,7 @@ class CompiledGraph:
         """What plans are found by: sizes, and numbers."""
         read = self.read
         key = read(args) if read else _sizes(args)
+        key += tuple(args[i].storage_offset() for i in self.offsets)
         return key + tuple(scalars.key(args[i]) for i in self.floats)
 
     def _make(self, key, args):

@@ -58,8 +58,7 @@ class Call:
             self.spec,
         )
         with torch.no_grad():
-            results = self.function(*args, **kwargs)
-            results = results if isinstance(results, (tuple, list)) else (results,)
+            results = pytree.tree_leaves(self.function(*args, **kwargs))
             results = [r for r in results if isinstance(r, torch.Tensor)]
             results = effects.finished(self.op, results)
             for at, (out, result) in enumerate(zip(outputs, results, strict=True)):
@@ -133,6 +132,8 @@ def unused(node):
     if not isinstance(val, (list, tuple)) or not isinstance(node.target, torch._ops.OpOverload):
         return frozenset()
     if any(user.target is not operator.getitem for user in node.users):
+        return frozenset()
+    if any(isinstance(x, (list, tuple)) for x in val):
         return frozenset()
     used = {user.args[1] for user in node.users}
     tensors = [at for at, x in enumerate(val) if isinstance(x, torch.Tensor)]
@@ -209,7 +210,8 @@ def infer(op, args, kwargs, is_value, fake):
 
 def add(op, args, kwargs, made, anchor, behind=None, unused=()):
     """Queues or captures the operator. ``made`` says what it gives: (type, sizes) of a tensor or
-    None, or a list of those. Gives values in that structure, and a tensor that stands for the call.
+    None, or a list of those or of lists. Gives values in that structure, and a tensor that stands
+    for the call.
 
     ``anchor`` orders an operator without tensor inputs; it comes after what ``behind`` stands for.
     ``unused`` is what :func:`unused` says of it.
@@ -223,9 +225,7 @@ def add(op, args, kwargs, made, anchor, behind=None, unused=()):
         return _Place(len(inputs) - 1)
 
     args, kwargs = pytree.tree_map(place, (args, kwargs), is_leaf=_is_value)
-    several = isinstance(made, list)
-    flat = made if several else [made]
-    outputs = [o for o in flat if o is not None]
+    outputs = _leaves(made)
     handles = [x.tensor if isinstance(x, values.Opaque) else x for x in inputs] or [anchor]
     handles += [behind] if behind is not None else []
     if len(handles) > MAX_IN:
@@ -239,8 +239,21 @@ def add(op, args, kwargs, made, anchor, behind=None, unused=()):
         call = _PackedCall(op, args, kwargs, inputs, outputs, unused)
         tensors, token = _add_packed(call, handles)
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
-    back = [None if o is None else next(results) for o in flat]
-    return (back if several else back[0]), token
+    return _like(made, results), token
+
+
+def _leaves(made):
+    """(type, sizes) of each tensor."""
+    if isinstance(made, list):
+        return [leaf for one in made for leaf in _leaves(one)]
+    return [] if made is None else [made]
+
+
+def _like(made, results):
+    """The results in lists as ``made`` has them."""
+    if isinstance(made, list):
+        return [_like(one, results) for one in made]
+    return None if made is None else next(results)
 
 
 def _add_packed(call, handles):

@@ -1,0 +1,87 @@
+"""Gradients of compiled functions are eager ones, whatever comes for results and whatever changes between calls."""
+
+import pytest
+
+import weir
+from compiling import fresh  # noqa: F401
+
+torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+F = torch.nn.functional
+
+
+def gradients(function, given, *leaves):
+    """Results, and the gradients of the leaves for what is given for the first result."""
+    leaves = [x.detach().clone().requires_grad_(True) for x in leaves]
+    results = function(*leaves)
+    results = results if isinstance(results, tuple) else (results,)
+    return [*results, *torch.autograd.grad(results[0], leaves, given)]
+
+
+def equal(run, function, given, *leaves):
+    for got, want in zip(gradients(run, given, *leaves), gradients(function, given, *leaves), strict=True):
+        torch.testing.assert_close(got, want)
+
+
+def test_gradients_keep_their_signs_in_a_bit_at_some_calls():
+    def wave(x):
+        return x * x.sin()
+
+    run = torch.compile(wave, backend="weir")
+    for turned in (False, True, False):
+        x, g = torch.randn(2, 4, 5)
+        equal(run, wave, torch._neg_view(g) if turned else g, x)
+
+
+def test_gradients_of_complex_results_are_conjugates_at_some_calls():
+    def square(z):
+        return z * z * 2
+
+    run = torch.compile(square, backend="weir")
+    for turned in (False, True, False):
+        z, g = torch.randn(2, 4, 5, dtype=torch.complex64)
+        equal(run, square, g.conj() if turned else g, z)
+
+
+def test_random_numbers_of_checkpoints_are_drawn_again():
+    weight = torch.randn(5, 5)
+
+    def layer(x):
+        return F.dropout((F.dropout(x, 0.3) @ weight).sin(), 0.5)
+
+    def model(x):
+        return checkpoint(layer, x, use_reentrant=False).sum()
+
+    run = torch.compile(model, backend="weir", fullgraph=True)
+    for seed in range(3):
+        x, made = torch.randn(4, 5), []
+        for function in (run, model):
+            torch.manual_seed(seed)
+            made.append(gradients(function, torch.tensor(2.0), x))
+        assert all(map(torch.equal, *made))
+        assert torch.count_nonzero(made[0][1]) < 20
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_gradients_of_tables_are_those_of_each_calls_words(dynamic):
+    def look_up(table, words):
+        return F.embedding(words, table, padding_idx=0).sum(1) * 2
+
+    run = torch.compile(look_up, backend="weir", dynamic=dynamic)
+    for rows, columns in ((3, 5), (4, 5), (2, 7), (1, 5), (6, 4)):
+        table = torch.randn(9, columns if dynamic else 5)
+        words = torch.arange(rows * 3).reshape(rows, 3) * 7 % 9
+        given = torch.randn(rows, table.shape[1])
+        equal(lambda t, w=words: run(t, w), lambda t, w=words: look_up(t, w), given, table)
+
+
+def test_an_operator_may_give_lists_of_lists():
+    def count(x):
+        hist, edges = torch.histogramdd(x, bins=[3, 2], range=[0.0, 3.0, 0.0, 2.0])
+        return hist, edges[0] * 2, edges[1]
+
+    run = torch.compile(count, backend="weir", fullgraph=True)
+    x = torch.rand(20, 2) * 2
+    for got, want in zip(run(x), count(x), strict=True):
+        assert torch.equal(got, want)
