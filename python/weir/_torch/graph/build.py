@@ -58,7 +58,7 @@ class Builder(OpenSizes):
         if elastic:
             self._open_sizes(graph)
         built.written = () if elastic else self._plan_writes(examples)
-        given = [(n, x) for n, x in zip(self.placeholders(), examples) if places.traced(n) is not None]
+        given = [(n, x) for n, x in zip(self.placeholders(), examples) if isinstance(x, torch.Tensor)]
         self.begins = {n: x.storage_offset() for n, x in given}
         for index, (node, example) in enumerate(zip(self.placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
