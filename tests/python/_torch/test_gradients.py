@@ -85,3 +85,40 @@ def test_an_operator_may_give_lists_of_lists():
     x = torch.rand(20, 2) * 2
     for got, want in zip(run(x), count(x), strict=True):
         assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_norms_of_halves_train_with_weights_of_f32(dtype):
+    def norms(x, weight, bias):
+        y, (mean, var) = x.transpose(1, 2), weight.detach().abs()[None] * torch.ones(2, 1)
+        return torch.stack([
+            F.layer_norm(x, (6,), weight, bias).transpose(1, 2), F.group_norm(y, 3, weight, bias),
+            F.batch_norm(y, mean, var, weight, bias, training=True), F.batch_norm(y, mean, var, training=True),
+            F.instance_norm(y, None, None, weight, bias),
+        ])  # fmt: skip
+
+    run = torch.compile(norms, backend="weir")
+    x, weight, bias = torch.randn(4, 5, 6) + 30, torch.randn(6), torch.randn(6)  # a mean of many bits
+    x, given = x.to(dtype), torch.randn(5, 4, 6, 5).to(dtype)
+    got, want = (gradients(f, given, x, weight, bias) for f in (run, norms))
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype
+        torch.testing.assert_close(a, b, rtol=2e-2, atol=0.1)
+    exact = gradients(norms, given.double(), x.double(), weight.double(), bias.double())
+    for a, b in zip(got[2:], exact[2:]):
+        torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=1e-3)
+
+
+def test_autocast_trains_norms():
+    import copy
+
+    ours = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.SiLU(), torch.nn.Linear(16, 4))
+    theirs, made = copy.deepcopy(ours), []
+    x = torch.randn(3, 8)
+    for model, run in ((ours, torch.compile(ours, backend="weir")), (theirs, theirs)):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            made.append(run(x).float().square().mean())
+        made[-1].backward()
+    torch.testing.assert_close(*made, rtol=2e-2, atol=2e-2)
+    for a, b in zip(ours.parameters(), theirs.parameters()):
+        torch.testing.assert_close(a.grad, b.grad, rtol=5e-2, atol=2e-2)

@@ -33,6 +33,30 @@ DECOMPOSITIONS = get_decompositions([
 ])  # fmt: skip
 
 
+def _in_f32(op):
+    """For norms of halves with weights of f32, as autocast has them on the host: their statistics are
+    f32, though PyTorch traces halves. In f32 all of it is traced as it is."""
+
+    def norm(x, *others):
+        halves = x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu"
+        if not halves or all(getattr(t, "dtype", None) != torch.float32 for t in others):
+            return NotImplemented
+        made, *statistics = op(x.float(), *others)
+        return made.to(x.dtype), *statistics
+
+    return norm
+
+
+DECOMPOSITIONS |= {
+    op: _in_f32(op)
+    for op in (
+        aten.native_layer_norm.default,
+        aten.native_group_norm.default,
+        aten._native_batch_norm_legit_functional.default,
+        aten._native_batch_norm_legit.no_stats,
+    )
+}
+
 
 @lowers(aten.embedding_dense_backward.default)
 def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, out):
