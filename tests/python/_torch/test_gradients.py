@@ -109,6 +109,16 @@ def test_norms_of_halves_train_with_weights_of_f32(dtype):
         torch.testing.assert_close(a.double(), b, rtol=1e-3, atol=1e-3)
 
 
+def test_weight_norms_of_f16_train():
+    def norm(v, g):
+        return torch._weight_norm(v, g, 0)
+
+    v, g = torch.randn(4, 6).half(), torch.randn(4, 1).half()
+    run = torch.compile(norm, backend="weir")
+    for a, b in zip(gradients(run, torch.ones(4, 6).half(), v, g), gradients(norm, torch.ones(4, 6).half(), v, g)):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-2)
+
+
 def test_autocast_trains_norms():
     import copy
 

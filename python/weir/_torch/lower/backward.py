@@ -47,6 +47,15 @@ def _in_f32(op):
     return norm
 
 
+def _weight_norm(v, g, dim=0):
+    """The same for f16, whose gradients take norms of f32 alone."""
+    if v.dtype != torch.float16 or v.device.type != "cpu":
+        return NotImplemented
+    made, norms = aten._weight_norm_interface(v.float(), g.float(), dim)
+    return made.half(), norms
+
+
+DECOMPOSITIONS[aten._weight_norm_interface.default] = _weight_norm
 DECOMPOSITIONS |= {
     op: _in_f32(op)
     for op in (
