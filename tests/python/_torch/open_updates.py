@@ -49,7 +49,7 @@ class Program(shape_programs.Program):
     def _line(self):
         r, first = self.random, self.spaces[0]
         if r.random() > 0.4:
-            return super()._line()
+            return super()._line().replace(".sort(", ".sort(stable=True, dim=")  # or who gets the gradient?
         names = [n for n, x in first.items() if isinstance(x, torch.Tensor) and n not in "id"]
         x = r.choice(names[-4:] if r.random() < 0.5 else names)
         like = [n for n in (*names, "d") if all(s[n].shape == s[x].shape for s in self.spaces)]

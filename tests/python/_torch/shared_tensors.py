@@ -52,7 +52,9 @@ class Session:
                 self.log.append(f"eager: {str(error)[:80]}")
                 return number, []
             got = step(self.ours)
-            wrong = programs.compare((got, []), (want, [])) + sessions._exact(got, want)
+            # Which of 0.0 and -0.0 is the larger is not said, so signs of zeros are not compared.
+            wrong = programs.compare((got, []), (want, []))
+            wrong += [f"tensor {at}: {x} instead of {y}" for at, (x, y) in enumerate(zip(got, want)) if not _equal(x, y)]
             if wrong:
                 return number, [f"step {number}: {text[:400]}" for text in wrong[:4]]
         return calls, []
@@ -112,13 +114,17 @@ class Session:
         return step
 
 
-def try_seed(seed):
+def _equal(x, y):
+    return x.shape != y.shape or torch.equal(x.detach().nan_to_num(7), y.detach().nan_to_num(7))
+
+
+def try_seed(seed, calls=12):
     """(calls compared, sentences about what is wrong)."""
     pick = random.Random(seed)
     dynamic, session = pick.choice((True, None, False)), None
     try:
         session = Session(seed, programs.backend_for(pick), dynamic)
-        done, wrong = session.run()
+        done, wrong = session.run(calls)
     except Exception as error:
         done, wrong = 0, [f"{type(error).__name__}: {str(error)[:600]}"]
     if not wrong:
