@@ -7,16 +7,12 @@ with whom, and gradients.
     python tests/python/_torch/open_updates.py [--seconds 60] [--first 0] [--device cpu]
 """
 
-import argparse
-import itertools
 import random
-import time
 
 import programs
 import shape_programs
 import torch
 
-import weir
 
 _LAYOUTS = ("dense", "dense", "turned", "rows", "columns", "second")
 
@@ -121,25 +117,5 @@ def _calls(program, backend, sizes):
     return done, []
 
 
-def main():
-    parser = argparse.ArgumentParser(description="programs of open sizes that write, against eager PyTorch")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--first", type=int, default=0, help="seed")
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    programs.quiet()
-    weir.set_device(options.device)
-    end, calls, bad = time.time() + options.seconds, 0, 0
-    for seed in itertools.count(options.first):
-        if time.time() > end:
-            break
-        done, wrong = try_seed(seed)
-        calls, bad = calls + done, bad + bool(wrong)
-        if wrong:
-            print("\n".join(wrong), flush=True)
-    print(f"{calls} calls of programs {options.first}..{seed - 1}, {bad} programs differ")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(programs.try_seeds("programs of open sizes that write, against eager PyTorch", "calls of programs", try_seed))

@@ -4,17 +4,13 @@ buffers, called in turn in no_grad, inference_mode and with gradients on, with e
     python tests/python/_torch/shared_tensors.py [--seconds 60] [--first 0] [--device cpu]
 """
 
-import argparse
 import contextlib
-import itertools
 import random
-import time
 
 import programs
 import sessions
 import torch
 
-import weir
 
 MODES = (contextlib.nullcontext, torch.no_grad, torch.inference_mode, torch.enable_grad)
 
@@ -138,25 +134,5 @@ def try_seed(seed, calls=12):
     return done, [f"seed {seed}, dynamic={dynamic}", *wrong, *texts, *(session.log if session else [])]
 
 
-def main():
-    parser = argparse.ArgumentParser(description="compiled modules that share tensors against eager PyTorch")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--first", type=int, default=0, help="seed")
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    programs.quiet()
-    weir.set_device(options.device)
-    end, calls, bad = time.time() + options.seconds, 0, 0
-    for seed in itertools.count(options.first):
-        if time.time() > end:
-            break
-        done, wrong = try_seed(seed)
-        calls, bad = calls + done, bad + bool(wrong)
-        if wrong:
-            print("\n".join(wrong), flush=True)
-    print(f"{calls} calls of sessions {options.first}..{seed - 1}, {bad} sessions differ")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(programs.try_seeds("compiled modules that share tensors against eager PyTorch", "calls of sessions", try_seed))

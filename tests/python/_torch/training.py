@@ -8,19 +8,15 @@ taken twice.
     python tests/python/_torch/training.py [--seconds 60] [--first 0] [--device cpu]
 """
 
-import argparse
 import contextlib
 import copy
-import itertools
 import random
-import time
 
 import programs
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-import weir
 
 F = nn.functional
 WIDTH, WORDS, LENGTH = 6, 11, 5
@@ -369,25 +365,5 @@ def try_seed(seed, steps=6):
     return done, [f"seed {seed}, dynamic={dynamic}", *wrong, *(training.log if training else [])]
 
 
-def main():
-    parser = argparse.ArgumentParser(description="random training against eager PyTorch")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--first", type=int, default=0, help="seed")
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    programs.quiet()
-    weir.set_device(options.device)
-    end, steps, bad = time.time() + options.seconds, 0, 0
-    for seed in itertools.count(options.first):
-        if time.time() > end:
-            break
-        done, wrong = try_seed(seed)
-        steps, bad = steps + done, bad + bool(wrong)
-        if wrong:
-            print("\n".join(wrong), flush=True)
-    print(f"{steps} steps of trainings {options.first}..{seed - 1}, {bad} trainings differ")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(programs.try_seeds("random training against eager PyTorch", "steps of training", try_seed))
