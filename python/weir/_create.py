@@ -177,9 +177,9 @@ def _is(data, question):
 
 def with_values(data):
     """A tensor of PyTorch, with its values in memory. DLPack does not say that they are not there: of tensors whose signs
-    are turned around as they are read (the imaginary part of a conjugate), and of zeros that have no
-    memory (gradients of what is constant)."""
-    return data.clone() if _is(data, "is_neg") or _is(data, "_is_zerotensor") else data
+    are turned around as they are read (a conjugate, the imaginary part of one), and of zeros that
+    have no memory (gradients of what is constant)."""
+    return data.clone() if any(_is(data, x) for x in ("is_neg", "is_conj", "_is_zerotensor")) else data
 
 
 def _import(data, device, copy, error):

@@ -8,7 +8,7 @@ from functorch.compile import default_partition
 from torch._dynamo.backends.common import aot_autograd
 
 from ..configs import CompilerConfig
-from . import aliases, direct, gpu
+from . import aliases, direct, gpu, gradients
 from .coverage import Coverage
 from .lower import backward
 from .runtime import CompiledGraph
@@ -27,7 +27,7 @@ class Backend:
         self._compilers = {
             inference: aot_autograd(
                 fw_compiler=self._compile,
-                bw_compiler=self._compile,
+                bw_compiler=self._compile_backward,
                 inference_compiler=self._compile_inference,
                 partition_fn=default_partition,
                 decompositions={**backward.DECOMPOSITIONS, **(decompositions or {})},
@@ -71,6 +71,9 @@ class Backend:
         self._graphs[:] = [kept for kept in self._graphs if kept() is not None]
         self._graphs.append(weakref.ref(graph))
         return graph.as_function()
+
+    def _compile_backward(self, module, example_inputs):
+        return gradients.plain(module, self._compile(module, example_inputs))
 
     def _compile_inference(self, module, example_inputs):
         run = self._compile(module, example_inputs, inference=True)

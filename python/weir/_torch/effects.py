@@ -79,6 +79,8 @@ def check(module):
 
 def _check_operator(node):
     op = node.args[1] if node.target is _WITH_EFFECTS else node.target
+    if isinstance(op, torch._ops.HigherOrderOperator) and node.users and "val" not in node.meta:
+        raise Unsupported(f"PyTorch does not say what {op} gives")
     if not isinstance(op, torch._ops.OpOverload) or op.namespace == "weir":
         return
     if op._schema.is_mutable:

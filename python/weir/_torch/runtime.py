@@ -177,10 +177,13 @@ class CompiledGraph:
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
         self.module, self.config, self.coverage = module, config, coverage
+        places.mend_parts(module)
         places.mend_views(module)
         self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
+        self.offsets = places.seen_by_offset(module)  # no guard knows those
+        self.unguarded = None  # nor how these arguments lie in memory; found at the first call
         # Numbers other than sizes are part of what is built.
         self.plain = all(isinstance(x, (torch.Tensor, torch.SymInt, int)) for x in example_inputs)
         self.plans = collections.OrderedDict()
@@ -209,7 +212,8 @@ class CompiledGraph:
             nonlocal only
             try:
                 if only is None:
-                    only = make(None, args).run
+                    self._find_unguarded(args)
+                    only = run_dynamic if self.unguarded else make(None, args).run
                 return only(args)
             except Error as error:
                 self._explain(error)
@@ -217,6 +221,8 @@ class CompiledGraph:
 
         def run_dynamic(args):
             try:
+                if self.unguarded is None:
+                    self._find_unguarded(args)
                 for read, run in self.open:
                     if (now := read(args)) is not None:
                         return run(args, now)
@@ -227,10 +233,16 @@ class CompiledGraph:
                 self._explain(error)
                 raise
 
-        run = run_dynamic if self.dynamic or self.floats or not self.plain else run_static
+        has_key = self.dynamic or self.floats or self.offsets or not self.plain
+        run = run_dynamic if has_key else run_static
 
         run._boxed_call = True  # so that arguments come as a list
         return run
+
+    def _find_unguarded(self, args):
+        """What belongs to optimizers is guarded by what object it is, not by how that lies in memory."""
+        kinds = (getattr(x, "_dynamo_static_input_type", None) for x in args)
+        self.unguarded = tuple(i for i, kind in enumerate(kinds) if kind == "guarded")
 
     def _explain(self, error):
         for origins in self.origins[-1:]:
@@ -240,6 +252,8 @@ class CompiledGraph:
         """What plans are found by: sizes, and numbers."""
         read = self.read
         key = read(args) if read else _sizes(args)
+        key += tuple(args[i].storage_offset() for i in self.offsets)
+        key += tuple((args[i].stride(), args[i].dtype) for i in self.unguarded)
         return key + tuple(scalars.key(args[i]) for i in self.floats)
 
     def _make(self, key, args):
@@ -322,7 +336,8 @@ class CompiledGraph:
         return self._stretch(self.read(args))
 
     def _build_plans(self, args):
-        if self.dynamic and self.plain and not self.gpu and self.inelastic < 3:
+        is_open = self.dynamic and self.plain and not self.gpu and not self.unguarded
+        if is_open and self.inelastic < 3:
             if plan := self._build_elastic(args):
                 return plan
         if not self.config.auto_streams:

@@ -445,6 +445,25 @@ def quiet():
     torch._dynamo.config.recompile_limit = 64
 
 
+def try_seeds(description, what, try_seed):
+    """A command that tries seeds until the time is over: ``try_seed(seed)`` gives a count and sentences."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--first", type=int, default=0, help="seed")
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
+    quiet()
+    weir.set_device(options.device)
+    end, seed, count, bad = time.time() + options.seconds, options.first, 0, 0
+    while time.time() < end:
+        done, wrong = try_seed(seed)
+        seed, count, bad = seed + 1, count + done, bad + bool(wrong)
+        if wrong:
+            print("\n".join(wrong), flush=True)
+    print(f"{count} {what}, seeds {options.first}..{seed - 1}, {bad} differ")
+    return 1 if bad else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description="random programs against eager PyTorch")
     parser.add_argument("--seconds", type=float, default=60)

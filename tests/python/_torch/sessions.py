@@ -8,17 +8,13 @@ values bit for bit (whole numbers, so that every order of a sum is exact), layou
     python tests/python/_torch/sessions.py [--seconds 60] [--first 0] [--device cpu]
 """
 
-import argparse
 import contextlib
-import itertools
 import linecache
 import random
-import time
 
 import programs
 import torch
 
-import weir
 
 SIZES = [(2, 3), (3, 2), (3, 3), (5, 4), (8, 6), (1, 4), (4, 1), (1, 1), (0, 3), (3, 0), (17, 40), (40, 33)]
 DTYPES = [torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -306,25 +302,5 @@ def try_seed(seed):
     return 0, []  # PyTorch refuses it without weir, too
 
 
-def main():
-    parser = argparse.ArgumentParser(description="random sessions against eager PyTorch")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--first", type=int, default=0, help="seed")
-    parser.add_argument("--device", default="cpu")
-    options = parser.parse_args()
-    programs.quiet()
-    weir.set_device(options.device)
-    end, calls, bad = time.time() + options.seconds, 0, 0
-    for seed in itertools.count(options.first):
-        if time.time() > end:
-            break
-        done, wrong = try_seed(seed)
-        calls, bad = calls + done, bad + bool(wrong)
-        if wrong:
-            print("\n".join(wrong), flush=True)
-    print(f"{calls} calls of sessions {options.first}..{seed - 1}, {bad} sessions differ")
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(programs.try_seeds("random sessions against eager PyTorch", "calls of sessions", try_seed))

@@ -217,3 +217,35 @@ def test_threads_with_different_numbers_get_their_own_results():
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_an_index_of_two_dims_behind_an_open_one():
+    def pick(x, i):
+        parts = x.view(x.shape[0], 8, 3)
+        return parts[:, i], torch.ops.aten._unsafe_index(parts, [None, i - 8])
+
+    check(pick, lambda n: (torch.randn(n, 24), torch.randint(0, 8, (n, 3))), (2, 8, 3, 4))
+
+
+def test_an_unsafe_index_of_open_dims_counts_from_their_ends():
+    def pick(x, i, j):
+        return torch.ops.aten._unsafe_index(x, [i, j]), torch.ops.aten._unsafe_index(x, [j])
+
+    check(pick, lambda n: (torch.randn(n, n + 1), torch.tensor([-1, 0, 1]), torch.tensor([-1, 1, -2])), (2, 8, 3, 4))
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_views_by_strides_count_from_where_the_memory_begins(dynamic):
+    def change(x):
+        read = torch.as_strided(x, (2, 2), (2, 1), 4) * 2
+        torch.as_strided(x, (2, 2), (2, 1), 5).add_(1)
+        return read, torch.as_strided_scatter(x, read, (2, 2), (2, 1), 4), x[1:]
+
+    run = torch.compile(change, backend="weir", dynamic=dynamic)
+    for begin in (0, 1, 4, 1):
+        for n in (9, 12):
+            ours, theirs = torch.arange(40.0), torch.arange(40.0)
+            got, want = run(ours[begin : begin + n]), change(theirs[begin : begin + n])
+            for a, b in zip(got, want):
+                assert torch.equal(a, b)
+            assert torch.equal(ours, theirs)

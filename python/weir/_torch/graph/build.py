@@ -58,6 +58,8 @@ class Builder(OpenSizes):
         if elastic:
             self._open_sizes(graph)
         built.written = () if elastic else self._plan_writes(examples)
+        given = [(n, x) for n, x in zip(self.placeholders(), examples) if isinstance(x, torch.Tensor)]
+        self.begins = {n: x.storage_offset() for n, x in given}
         for index, (node, example) in enumerate(zip(self.placeholders(), examples)):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = self._size(node.meta.get("val"), example)
@@ -193,17 +195,18 @@ class Builder(OpenSizes):
         return self._fallback(op, args, kwargs, made, node)
 
     def _made(self, node):
-        """[(type, sizes)] of what a node's operator gives, None where it is no tensor; not a list
-        if it gives one thing."""
+        """(type, sizes) of what a node's operator gives, None where it is no tensor, in lists as it
+        gives them."""
         val = node.meta.get("val")
         if node.target is _WITH_EFFECTS:
             val = val[1:] if len(val) != 2 else val[1]
-        several = isinstance(val, (list, tuple))
-        made = [
-            (x.dtype, self.sizes.numbers(x.shape)) if isinstance(x, torch.Tensor) else None
-            for x in (val if several else [val])
-        ]
-        return made if several else made[0]
+
+        def made(x):
+            if isinstance(x, (list, tuple)):
+                return [made(one) for one in x]
+            return (x.dtype, self.sizes.numbers(x.shape)) if isinstance(x, torch.Tensor) else None
+
+        return made(val)
 
     def _on_pairs(self, node, op, args, kwargs):
         """An operator on complex numbers that are two values."""
@@ -370,12 +373,26 @@ class Builder(OpenSizes):
             raise Unsupported(f"a view by strides of {node.name}, which has gaps")
         return value.permute(order).reshape((values.numel(shape),)), order
 
+    def _begins(self, node):
+        """Where the node's value begins in its memory. Guards do not know it of arguments."""
+        base = places.origin(node)
+        own, before = (places.traced(n).storage_offset() for n in (node, base))
+        if base in self.begins:
+            start = self.begins[base]
+        elif base.target in places.LAID_OUT_AS_ARGUMENT:
+            start = self._begins(base.args[0])
+        else:
+            start = self.sizes.number(before)
+        return start + self.sizes.number(own) - self.sizes.number(before)
+
     def _as_strided(self, node, x, size, stride, offset=None):
         source = node.args[0]
         base = places.origin(source)
         if offset is None:
             offset = self.sizes.number(places.traced(source).storage_offset())
-        offset -= self.sizes.number(places.traced(base).storage_offset())
+            offset -= self.sizes.number(places.traced(base).storage_offset())
+        else:
+            offset -= self._begins(base)
         flat, _ = self._flat(base)
         end = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
         if offset < 0 or end > max(flat.shape[0], 1):
@@ -384,9 +401,9 @@ class Builder(OpenSizes):
         return self._fallback(aten.as_strided.default, (flat, size, stride, offset), {}, made)
 
     def _as_strided_scatter(self, node, x, source, size, stride, offset=None):
-        shape, _, start = self.sizes.layout(places.traced(node.args[0]))
+        shape = self.sizes.layout(places.traced(node.args[0]))[0]
         flat, order = self._flat(node.args[0])
-        offset = 0 if offset is None else offset - start
+        offset = 0 if offset is None else offset - self._begins(node.args[0])
         made = values.torch_dtype(flat), tuple(flat.shape)
         args = flat, source, size, stride, offset
         written = self._fallback(aten.as_strided_scatter.default, args, {}, made)

@@ -7,6 +7,7 @@ and read the other, and PyTorch makes views anew from what it is given.
 
 import contextlib
 import copy
+import operator
 
 import sympy
 import torch
@@ -121,6 +122,16 @@ def _above(node, memory):
     return None
 
 
+def mend_parts(module):
+    """What PyTorch does not say of nodes that it puts in (random numbers that are drawn again), by
+    those who take their parts."""
+    for node in module.graph.nodes:
+        if node.op == "call_function" and "val" not in node.meta and node.users:
+            parts = {u.args[1]: u.meta.get("val") for u in node.users if u.target is operator.getitem}
+            if sorted(parts) == [0, 1] and len(parts) == len(node.users):
+                node.meta["val"] = parts[0], parts[1]
+
+
 def mend_views(module):
     """Traces again the views whose memory is not that of what they are views of: PyTorch puts nodes
     in the place of others (a number that is an argument becomes a part of arithmetic) and leaves
@@ -149,11 +160,15 @@ def origin(node):
     since graphs stay as they are once something is built of them."""
     found = node.meta.get("weir_origin")
     if found is None:
-        (memory,), found = _memories(node), node
-        while (up := _above(found, memory)) is not None:
-            found = up
-        node.meta["weir_origin"] = found
+        found = node.meta["weir_origin"] = _find_origin(node)
     return found
+
+
+def _find_origin(node):
+    (memory,) = _memories(node)
+    while (up := _above(node, memory)) is not None:
+        node = up
+    return node
 
 
 def _is_detached(node, base):
@@ -236,6 +251,25 @@ class Place:
         view = torch._conj(view) if self.conj else view
         view = torch._neg_view(view) if self.neg else view
         return view.detach() if self.detached else view
+
+
+_BY_OFFSET = {
+    torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_copy.default,
+    torch.ops.aten.as_strided_scatter.default,
+}  # fmt: skip
+
+
+def seen_by_offset(module):
+    """The arguments that the graph reads by where they begin in their memory."""
+    seen = set()
+    for node in module.graph.nodes:
+        if node.target in _BY_OFFSET:
+            base = _find_origin(node.args[0])
+            while base.target in LAID_OUT_AS_ARGUMENT:
+                base = _find_origin(base.args[0])
+            seen.add(base)
+    arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
+    return tuple(i for i, n in enumerate(arguments) if n in seen)
 
 
 def is_dense(sizes, node):

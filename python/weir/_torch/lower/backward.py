@@ -33,6 +33,39 @@ DECOMPOSITIONS = get_decompositions([
 ])  # fmt: skip
 
 
+def _in_f32(op):
+    """For norms of halves with weights of f32, as autocast has them on the host: their statistics are
+    f32, though PyTorch traces halves. In f32 all of it is traced as it is."""
+
+    def norm(x, *others):
+        halves = x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu"
+        if not halves or all(getattr(t, "dtype", None) != torch.float32 for t in others):
+            return NotImplemented
+        made, *statistics = op(x.float(), *others)
+        return made.to(x.dtype), *statistics
+
+    return norm
+
+
+def _weight_norm(v, g, dim=0):
+    """The same for f16, whose gradients take norms of f32 alone."""
+    if v.dtype != torch.float16 or v.device.type != "cpu":
+        return NotImplemented
+    made, norms = aten._weight_norm_interface(v.float(), g.float(), dim)
+    return made.half(), norms
+
+
+DECOMPOSITIONS[aten._weight_norm_interface.default] = _weight_norm
+DECOMPOSITIONS |= {
+    op: _in_f32(op)
+    for op in (
+        aten.native_layer_norm.default,
+        aten.native_group_norm.default,
+        aten._native_batch_norm_legit_functional.default,
+        aten._native_batch_norm_legit.no_stats,
+    )
+}
+
 
 @lowers(aten.embedding_dense_backward.default)
 def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, out):
@@ -43,7 +76,7 @@ def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, ou
     if padding_idx >= 0:
         grad = _C.where(_C.eq(index, padding_idx), full((), 0, out), grad)
     made = full((rows, grad.shape[-1]), 0, out).clone()
-    return made.scatter_add_(0, index.expand(tuple(grad.shape)), grad)
+    return made.scatter_add_(0, index.expand((-1, grad.shape[-1])), grad)
 
 
 # By overload: all outputs, where the table's function gives the first.

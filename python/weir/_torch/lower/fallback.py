@@ -36,8 +36,10 @@ class _Place:
 class Call:
     """One call of a PyTorch operator on fixed layouts, writing to contiguous outputs."""
 
-    def __init__(self, op, args, kwargs, inputs, outputs, unused=()):
+    def __init__(self, op, args, kwargs, inputs, outputs, unused=(), places=None):
+        """``places``: where the outputs are among what the operator gives."""
         self.op, self.outputs = op, outputs  # outputs: [(dtype, shape)]
+        self.places = range(len(outputs)) if places is None else places
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.layouts = [_layout(v) for v in inputs]
         self.function = _INSTEAD.get(op, op)
@@ -58,9 +60,9 @@ class Call:
             self.spec,
         )
         with torch.no_grad():
-            results = self.function(*args, **kwargs)
-            results = results if isinstance(results, (tuple, list)) else (results,)
-            results = [r for r in results if isinstance(r, torch.Tensor)]
+            results = pytree.tree_leaves(self.function(*args, **kwargs))
+            # Kernels may give what was not asked for (gradients of weights that are frozen).
+            results = [results[i] for i in self.places]
             results = effects.finished(self.op, results)
             for at, (out, result) in enumerate(zip(outputs, results, strict=True)):
                 if at in self.unused:
@@ -91,8 +93,8 @@ class OpenCall:
     """A call in a graph of open sizes: a Call for each set of sizes, whose symbols' values are the
     last operand. All operands are contiguous."""
 
-    def __init__(self, op, args, kwargs, inputs, outputs, sizes, unused=()):
-        self.op, self.sizes = op, sizes
+    def __init__(self, op, args, kwargs, inputs, outputs, sizes, unused, places):
+        self.op, self.sizes, self.places = op, sizes, places
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.inputs, self.outputs = inputs, outputs  # (type, traced sizes)
         self.unused = unused
@@ -113,7 +115,7 @@ class OpenCall:
         now = [sizes.number_of(x.expression) if isinstance(x, Size) else x for x in self.leaves]
         args, kwargs = pytree.tree_unflatten(now, self.spec)
         outputs = [(dtype, sizes.numbers(shape)) for dtype, shape in self.outputs]
-        call = Call(self.op, args, kwargs, (), outputs, self.unused)
+        call = Call(self.op, args, kwargs, (), outputs, self.unused, self.places)
         for dtype, shape in self.inputs:
             shape = sizes.numbers(shape)
             call.layouts.append((dtype, shape, values.contiguous_strides(shape)))
@@ -121,10 +123,11 @@ class OpenCall:
 
 
 def _holds(out, result):
-    """Whether the traced type has all values of the one that came: kernels give no elements, and
-    norms of halves, in other types than are traced."""
-    same = not out.numel() or out.dtype == result.dtype
-    return same or torch.promote_types(out.dtype, result.dtype) == out.dtype
+    """Whether the traced type has all values of the one that came, or rounds them: kernels give no
+    elements, and norms of halves, in other types than are traced."""
+    if not out.numel() or out.is_floating_point() and result.is_floating_point():
+        return True
+    return torch.promote_types(out.dtype, result.dtype) == out.dtype
 
 
 def unused(node):
@@ -133,6 +136,8 @@ def unused(node):
     if not isinstance(val, (list, tuple)) or not isinstance(node.target, torch._ops.OpOverload):
         return frozenset()
     if any(user.target is not operator.getitem for user in node.users):
+        return frozenset()
+    if any(isinstance(x, (list, tuple)) for x in val):
         return frozenset()
     used = {user.args[1] for user in node.users}
     tensors = [at for at, x in enumerate(val) if isinstance(x, torch.Tensor)]
@@ -209,7 +214,8 @@ def infer(op, args, kwargs, is_value, fake):
 
 def add(op, args, kwargs, made, anchor, behind=None, unused=()):
     """Queues or captures the operator. ``made`` says what it gives: (type, sizes) of a tensor or
-    None, or a list of those. Gives values in that structure, and a tensor that stands for the call.
+    None, or a list of those or of lists. Gives values in that structure, and a tensor that stands
+    for the call.
 
     ``anchor`` orders an operator without tensor inputs; it comes after what ``behind`` stands for.
     ``unused`` is what :func:`unused` says of it.
@@ -223,24 +229,35 @@ def add(op, args, kwargs, made, anchor, behind=None, unused=()):
         return _Place(len(inputs) - 1)
 
     args, kwargs = pytree.tree_map(place, (args, kwargs), is_leaf=_is_value)
-    several = isinstance(made, list)
-    flat = made if several else [made]
-    outputs = [o for o in flat if o is not None]
+    leaves = _leaves(made)
+    places = [i for i, o in enumerate(leaves) if o is not None]
+    outputs = [leaves[i] for i in places]
     handles = [x.tensor if isinstance(x, values.Opaque) else x for x in inputs] or [anchor]
     handles += [behind] if behind is not None else []
     if len(handles) > MAX_IN:
         raise Unsupported(f"{op} has {len(handles)} tensors, more than {MAX_IN}")
     # The last one stands for the call.
     if len(outputs) < MAX_OUT:
-        call = Call(op, args, kwargs, inputs, outputs, unused)
+        call = Call(op, args, kwargs, inputs, outputs, unused, places)
         stored = [values.storage(*o) for o in outputs]
         *tensors, token = _C.host_call(str(op), call, handles, [*stored, (_C.float32, (0,))])
     else:
-        call = _PackedCall(op, args, kwargs, inputs, outputs, unused)
+        call = _PackedCall(op, args, kwargs, inputs, outputs, unused, places)
         tensors, token = _add_packed(call, handles)
     results = iter(values.wrap(t, *o) for t, o in zip(tensors, outputs))
-    back = [None if o is None else next(results) for o in flat]
-    return (back if several else back[0]), token
+    return _like(made, results), token
+
+
+def _leaves(made):
+    """(type, sizes) of each tensor, None of what is none."""
+    return [leaf for one in made for leaf in _leaves(one)] if isinstance(made, list) else [made]
+
+
+def _like(made, results):
+    """The results in lists as ``made`` has them."""
+    if isinstance(made, list):
+        return [_like(one, results) for one in made]
+    return None if made is None else next(results)
 
 
 def _add_packed(call, handles):
@@ -273,12 +290,15 @@ def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
         return _Place(len(handles) - 1)
 
     args, kwargs = pytree.tree_map(place, (args, kwargs), is_leaf=_is_value)
-    outputs = [(o.dtype, o.shape) for o in made if isinstance(o, torch.Tensor)]
+    places = [i for i, o in enumerate(made) if isinstance(o, torch.Tensor)]
+    outputs = [(made[i].dtype, made[i].shape) for i in places]
     if len(outputs) >= MAX_OUT or not handles or len(handles) >= MAX_IN:
         raise NotElastic(f"{op} has {len(handles)} operands and {len(outputs)} results")
     if not all(values.is_native(*o) for o in outputs):
         raise NotElastic(f"{op} gives a type or rank that weir has not")
-    call = OpenCall(op, args, kwargs, inputs, outputs, sizes, unused(node))
+    if any(isinstance(o, (list, tuple)) for o in made):
+        raise NotElastic(f"{op} gives lists of lists")
+    call = OpenCall(op, args, kwargs, inputs, outputs, sizes, unused(node), places)
     stored = [(values.DTYPES[dtype], symbols.names_of(shape)) for dtype, shape in outputs]
     results = iter(_C.host_call(str(op), call, [*handles, symbols_input], stored))
     back = [next(results) if isinstance(o, torch.Tensor) else None for o in made]

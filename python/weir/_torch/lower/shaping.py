@@ -129,7 +129,14 @@ def _ends_fixed(node):
 def _indexed_is_fixed(node):
     x = _sizes(node, 0)
     at = [d for d, i in enumerate(node.args[1]) if i is not None]
-    return len(at) == 1 and isinstance(x[at[0]], int)
+    if len(at) != 1 or not isinstance(x[at[0]], int):
+        return False
+    # One of several dims, behind others, is said with the sizes of those.
+    return at[0] == 0 or places.traced(node.args[1][at[0]]).ndim == 1
+
+
+def _rows_are_fixed(node):
+    return isinstance(_sizes(node, 0)[-1], int)
 
 
 def _nothing_is_open(node):
@@ -148,6 +155,8 @@ _SAFE = {
     aten.tril.default: _ends_fixed,
     aten.triu.default: _ends_fixed,
     aten.index.Tensor: _indexed_is_fixed,
+    aten._unsafe_index.Tensor: _indexed_is_fixed,
+    aten.embedding_dense_backward.default: _rows_are_fixed,
     **dict.fromkeys(
         (
             aten.var.correction,
