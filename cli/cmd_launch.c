@@ -42,6 +42,22 @@ static int listen_here(int *port)
     return fd;
 }
 
+/* A port for torch's store, of which rank 0 makes the listener: it stays this job's while the
+ * launcher has it bound, and who allows that addresses are used again, as that store does, may
+ * listen there. */
+static bool keep_port(int *port)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) ||
+        bind(fd, (struct sockaddr *)&at, size) || getsockname(fd, (struct sockaddr *)&at, &size))
+        return false;
+    *port = ntohs(at.sin_port);
+    return true;
+}
+
 static void set_number(const char *name, long value)
 {
     char text[24];
@@ -145,7 +161,7 @@ static int wait_all(void)
 }
 
 /* What the ranks read: weir_group_join, and torch.distributed with init_method env://. */
-static void describe_job(int port)
+static void describe_job(int port, int torch_port)
 {
     char store[40];
 
@@ -154,8 +170,8 @@ static void describe_job(int port)
     set_number("WEIR_RANKS", nranks);
     set_number("WORLD_SIZE", nranks);
     set_number("LOCAL_WORLD_SIZE", nranks);
-    setenv("MASTER_ADDR", "127.0.0.1", 0);
-    set_number("MASTER_PORT", port < 60000 ? port + 1 : port - 1); /* torch's own store */
+    setenv("MASTER_ADDR", "127.0.0.1", 1); /* that of a job around this one is another host's */
+    set_number("MASTER_PORT", torch_port);
 }
 
 static bool names_hosts(int argc, char **argv)
@@ -192,7 +208,7 @@ int weir_cmd_launch(int argc, char **argv)
         .max_words = 0,
     };
     struct sigaction action = {.sa_handler = on_signal};
-    int listener, port, first = 1, status, words;
+    int listener, port, torch_port, first = 1, status, words;
     char *end;
 
     if (names_hosts(argc, argv))
@@ -222,12 +238,12 @@ int weir_cmd_launch(int argc, char **argv)
         fputs("weir launch: which program?\ntry: weir launch --help\n", stderr);
         return EXIT_USAGE;
     }
-    if ((listener = listen_here(&port)) < 0 || !set_token()) {
+    if ((listener = listen_here(&port)) < 0 || !keep_port(&torch_port) || !set_token()) {
         fprintf(stderr, "weir launch: cannot listen on 127.0.0.1 for the ranks: %s\n",
                 strerror(errno));
         return EXIT_FAILED;
     }
-    describe_job(port);
+    describe_job(port, torch_port);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     fflush(NULL);

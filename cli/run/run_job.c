@@ -162,13 +162,10 @@ weir_status run_job_meet(const struct run_job *job)
     return st ? st : weir_stream_sync(weir_stream_default(job->dev));
 }
 
-weir_status run_job_group(const struct run_job *job, const char *name, weir_group **out)
+weir_status run_job_group(const struct run_job *job, const char *name, const int *ranks, int n,
+                          weir_group **out)
 {
-    int all[WEIR_MAX_RANKS];
-
-    for (int i = 0; i < job->n; i++)
-        all[i] = i;
-    return weir_group_split(job->world, all, job->n, &(weir_group_options){.name = name}, out);
+    return weir_group_split(job->world, ranks, n, &(weir_group_options){.name = name}, out);
 }
 
 /* Of the bytes of all files, by rank; it has room in a double. False if one cannot be read. */

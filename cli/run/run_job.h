@@ -27,7 +27,8 @@ weir_status run_job_gather(const struct run_job *job, double mine, double *all);
 weir_status run_job_merge(const struct run_job *job, weir_trace **trace);
 /* All ranks go on together. */
 weir_status run_job_meet(const struct run_job *job);
-/* A group of all ranks. */
-weir_status run_job_group(const struct run_job *job, const char *name, weir_group **out);
+/* A group of those ranks, this one among them. */
+weir_status run_job_group(const struct run_job *job, const char *name, const int *ranks, int n,
+                          weir_group **out);
 
 #endif

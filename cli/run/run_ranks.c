@@ -7,40 +7,36 @@
 
 /* ---- groups ---- */
 
-static weir_status add_group(struct run_members *s, const char *name)
-{
-    weir_device **devices;
-    weir_status st;
+static const char all_ranks[] = "ranks"; /* of Kernels that meet all others */
 
-    for (size_t i = 0; i < s->ngroups; i++)
-        if (!strcmp(weir_group_name(s->groups[i]), name))
-            return WEIR_OK;
-    if (s->ngroups == RUN_GROUPS)
+static weir_status add_group(struct run_members *s, const char *name, bool kernel, int64_t ranks,
+                             int rank)
+{
+    struct run_group *g = s->groups;
+
+    while (g < s->groups + s->ngroups && (g->kernel != kernel || strcmp(g->name, name) != 0))
+        g++;
+    if (g == s->groups + RUN_GROUPS)
         return weir__fail(WEIR_ERANGE, "group '%s': a run has at most %d groups", name, RUN_GROUPS);
-    if (s->job->world) {
-        if ((st = run_job_group(s->job, name, &s->groups[s->ngroups])))
-            return st;
-        s->at[0].as[s->ngroups] = weir_group_self(s->groups[s->ngroups]);
+    if (g == s->groups + s->ngroups) {
         s->ngroups++;
-        return WEIR_OK;
+        g->name = name;
+        g->kernel = kernel;
+        g->ranks = ranks;
     }
-    if (!(devices = calloc(s->n, sizeof(weir_device *))))
-        return weir__fail_nomem("joining group '%s'", name);
-    for (unsigned r = 0; r < s->n; r++)
-        devices[r] = s->at[r].dev;
-    st = weir_group_create(devices, (int)s->n, &(weir_group_options){.name = name},
-                           &s->groups[s->ngroups]);
-    free(devices);
-    if (st)
-        return st;
-    for (unsigned r = 0; r < s->n; r++)
-        s->at[r].as[s->ngroups] = weir_group_rank(s->groups[s->ngroups], (int)r);
-    s->ngroups++;
+    if (g->ranks != ranks && ranks && g->ranks)
+        return weir__fail(WEIR_EINVAL,
+                          "group '%s' has %lld ranks in one node and %lld in another: give groups "
+                          "of different ranks different names",
+                          name, (long long)g->ranks, (long long)ranks);
+    g->ranks = ranks ? ranks : g->ranks;
+    weir__ranks_add(&g->has, rank);
     return WEIR_OK;
 }
 
-/* Those that the graph names, and one for kernels that only name their collective. */
-static weir_status add_groups(struct run_members *s, const weir_graph *g)
+/* Those that the graph of a rank names. Kernels name their collective alone, and may say how many
+ * ranks it has. */
+static weir_status add_groups(struct run_members *s, const weir_graph *g, int rank)
 {
     weir_status st = WEIR_OK;
 
@@ -51,10 +47,95 @@ static weir_status add_groups(struct run_members *s, const weir_graph *g)
         if (!n->op->member)
             continue;
         n->op->member(n->params, &member);
-        if (member.meets)
-            st = add_group(s, *member.group ? member.group : "ranks");
+        if (!member.meets)
+            continue;
+        if (*member.group)
+            st = add_group(s, member.group, false, member.ranks, rank);
+        else if (member.of_some > 0 && member.of_some < s->nranks)
+            st = add_group(s, member.name, true, member.of_some, rank);
+        else
+            st = add_group(s, all_ranks, false, 0, rank);
     }
     return st;
+}
+
+/* Kernels whose collective is not of just those ranks that have it meet all others, as the checker
+ * has it. The group of those comes first: it is that of Kernels that no other fits. */
+static weir_status settle_kernels(struct run_members *s)
+{
+    weir_status st = WEIR_OK;
+
+    for (size_t i = 0; i < s->ngroups && !st; i++) {
+        struct run_group *g = &s->groups[i];
+
+        for (size_t k = 0; k < s->ngroups && g->kernel; k++)
+            if (!s->groups[k].kernel && s->groups[k].ranks == g->ranks &&
+                !strcmp(s->groups[k].name, g->name))
+                return weir__fail(WEIR_EINVAL,
+                                  "'%s' is both a group of %lld ranks and a collective of as many: "
+                                  "give them different names",
+                                  g->name, (long long)g->ranks);
+        if (g->kernel && weir__ranks_count(&g->has) != g->ranks) {
+            *g = s->groups[--s->ngroups];
+            i--;
+            st = add_group(s, all_ranks, false, 0, 0);
+        }
+    }
+    for (size_t i = 1; i < s->ngroups; i++)
+        if (!s->groups[i].kernel && !strcmp(s->groups[i].name, all_ranks)) {
+            struct run_group first = s->groups[i];
+
+            s->groups[i] = s->groups[0];
+            s->groups[0] = first;
+        }
+    return st;
+}
+
+/* Who is in it: all, or the ranks whose graphs have it, in their order. */
+static weir_status find_ranks(const struct run_members *s, const struct run_group *g, int *ranks,
+                              int *n)
+{
+    int has = weir__ranks_count(&g->has);
+
+    *n = 0;
+    for (unsigned r = 0; r < s->nranks; r++)
+        if (!g->ranks || g->ranks == s->nranks || weir__ranks_has(&g->has, (int)r))
+            ranks[(*n)++] = (int)r;
+    if (g->ranks && *n != g->ranks)
+        return weir__fail(WEIR_EINVAL,
+                          "group '%s' has %lld ranks, and %d of the run's %u have it in their "
+                          "graphs: give each group a name of its own, and its ranks graphs with it",
+                          g->name, (long long)g->ranks, has, s->nranks);
+    return WEIR_OK;
+}
+
+static void be_member(struct run_member *member, weir_rank *as)
+{
+    member->as[member->ngroups++] = as;
+}
+
+static weir_status make_group(struct run_members *s, struct run_group *g)
+{
+    weir_device *devices[WEIR_MAX_RANKS];
+    int ranks[WEIR_MAX_RANKS], n;
+    weir_status st = find_ranks(s, g, ranks, &n);
+
+    if (st)
+        return st;
+    if (s->job->world) {
+        for (int i = 0; i < n && !st; i++)
+            if (ranks[i] == s->job->self &&
+                !(st = run_job_group(s->job, g->name, ranks, n, &g->made)))
+                be_member(&s->at[0], weir_group_self(g->made));
+        return st;
+    }
+    for (int i = 0; i < n; i++)
+        devices[i] = s->at[ranks[i]].dev;
+    if ((st = weir_group_create(devices, n, &(weir_group_options){.name = g->name}, &g->made)))
+        return st;
+    for (int i = 0; i < n; i++)
+        be_member(&s->at[ranks[i]], weir_group_rank(g->made, i));
+    return WEIR_OK;
 }
 
 /* ---- ranks ---- */
@@ -99,8 +180,12 @@ weir_status run_members_open(struct run_members *s, const struct cli_ranks *rank
     for (unsigned r = 0; r < s->nranks && !st; r++) {
         s->graphs[r] = job->world ? ranks->graphs[r] : s->at[r].graph;
         if (s->nranks > 1)
-            st = add_groups(s, s->graphs[r]);
+            st = add_groups(s, s->graphs[r], (int)r);
     }
+    if (!st)
+        st = settle_kernels(s);
+    for (size_t i = 0; i < s->ngroups && !st; i++)
+        st = make_group(s, &s->groups[i]);
     for (unsigned r = 0; r < s->n && !st; r++)
         st = make_inputs(&s->at[r]);
     return st;
@@ -128,7 +213,8 @@ void run_members_close(struct run_members *s)
             weir_graph_destroy(member->graph);
     }
     for (size_t i = 0; i < s->ngroups; i++)
-        weir_group_destroy(s->groups[i]);
+        if (s->groups[i].made)
+            weir_group_destroy(s->groups[i].made);
     for (unsigned r = 1; r < s->n; r++)
         if (s->at[r].dev)
             weir_device_close(s->at[r].dev);
@@ -143,7 +229,7 @@ weir_status run_members_compile(struct run_members *s)
     for (unsigned r = 0; r < s->n && !st; r++) {
         struct run_member *member = &s->at[r];
         weir_compile_options as_issued = {
-            .mode = WEIR_COMPILE_REDUCE_OVERHEAD, .ranks = member->as, .nranks = s->ngroups};
+            .mode = WEIR_COMPILE_REDUCE_OVERHEAD, .ranks = member->as, .nranks = member->ngroups};
 
         weir_plan_destroy(member->plan);
         member->plan = NULL;
@@ -163,7 +249,8 @@ weir_status run_members_run(struct run_members *s)
                            (size_t)member->graph->ninputs, member->outputs,
                            (size_t)member->graph->noutputs);
         for (size_t i = 0; st && i < s->ngroups; i++)
-            weir_group_abort(s->groups[i], "another rank could not be run");
+            if (s->groups[i].made)
+                weir_group_abort(s->groups[i].made, "another rank could not be run");
     }
     for (unsigned r = 0; r < s->n; r++)
         if ((over = weir_device_sync(s->at[r].dev)) && !st)

@@ -4,6 +4,7 @@
 
 #include <weir/weir.h>
 
+#include "comm/ranks.h"
 #include "ranks.h"
 #include "run/run_job.h"
 
@@ -14,7 +15,16 @@ struct run_member {
     weir_graph *graph; /* loaded for that device */
     weir_plan *plan;
     weir_tensor **inputs, **outputs;
-    weir_rank *as[RUN_GROUPS]; /* by group */
+    weir_rank *as[RUN_GROUPS]; /* of its groups */
+    size_t ngroups;
+};
+
+struct run_group {
+    const char *name;
+    bool kernel;            /* the collective of Kernels that say how many ranks it has */
+    int64_t ranks;          /* 0: as many as the run has */
+    struct weir__ranks has; /* whose graphs have it */
+    weir_group *made;       /* NULL: this process is none of its ranks */
 };
 
 struct run_members {
@@ -23,7 +33,7 @@ struct run_members {
     const struct run_job *job;
     weir_graph **graphs; /* by rank: to be checked */
     unsigned nranks;
-    weir_group *groups[RUN_GROUPS];
+    struct run_group groups[RUN_GROUPS];
     size_t ngroups;
 };
 

@@ -70,6 +70,15 @@ static inline int weir__ranks_below(const struct weir__ranks *set, int rank)
         n += __builtin_popcountll(set->words[i]);
     return n;
 }
+/* -1: none. */
+static inline int weir__ranks_first_of_both(const struct weir__ranks *a,
+                                            const struct weir__ranks *b)
+{
+    WEIR__EACH_RANK(rank, a)
+    if (weir__ranks_has(b, rank))
+        return rank;
+    return -1;
+}
 static inline bool weir__ranks_equal(const struct weir__ranks *a, const struct weir__ranks *b)
 {
     return !memcmp(a, b, sizeof *a);

@@ -94,6 +94,7 @@ struct weir__member {
     uint64_t rank;     /* id of the rank it was made with; 0: one of `group` is to be found */
     const char *group; /* by name; "" is any */
     int64_t ranks;     /* that the group must have; 0: any number */
+    int64_t of_some;   /* of any group: that of its name with so many ranks, if it is given */
     const char *name;  /* calls of one name count together; "" with those of the whole group */
     int to, from;      /* of a pair: the other rank in `to` or `from`, and -1 in the other */
 };

@@ -3,15 +3,28 @@
 #include <stdio.h>
 #include <string.h>
 
+static weir_rank *find_named(const char *name, int64_t size, weir_rank *const *ranks, size_t nranks)
+{
+    for (size_t i = 0; i < nranks; i++)
+        if (!strcmp(ranks[i]->group->name, name) && (!size || ranks[i]->group->nranks == size))
+            return ranks[i];
+    return NULL;
+}
+
 static weir_rank *find_rank(const struct weir__member *member, weir_rank *const *ranks,
                             size_t nranks)
 {
-    for (size_t i = 0; i < nranks; i++)
-        if (!*member->group || !strcmp(ranks[i]->group->name, member->group)) {
-            weir__group_hold(ranks[i]->group);
-            return ranks[i];
-        }
-    return NULL;
+    weir_rank *found = NULL;
+
+    if (*member->group)
+        found = find_named(member->group, 0, ranks, nranks);
+    else if (member->of_some > 0)
+        found = find_named(member->name, member->of_some, ranks, nranks);
+    if (!found && !*member->group && nranks)
+        found = ranks[0];
+    if (found)
+        weir__group_hold(found->group);
+    return found;
 }
 
 weir_status weir__member_rank(const struct weir__member *member, const char *what,

@@ -5,7 +5,8 @@
 #include "tensor/op.h"
 
 /* The rank the operator runs as, one use of its group counted: the one it was made with, or
- * the one of `ranks` whose group has the name. `what` names the operator in messages.
+ * the one of `ranks` whose group has the name, or the first if any will do. `what` names the
+ * operator in messages.
  * returns  WEIR_ESTATE if the group is gone or broken; WEIR_EINVAL if none of the ranks is
  *          meant or the group has another number of ranks. */
 weir_status weir__member_rank(const struct weir__member *member, const char *what,

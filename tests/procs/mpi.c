@@ -11,12 +11,6 @@
 
 #include "comm/procs/mpi/api.h"
 
-static const struct family open_mpi = {.launcher = "mpirun.openmpi",
-                                       .variable = "TEST_OPEN_MPI",
-                                       .library = "libmpi.so.40",
-                                       .options = {"--allow-run-as-root", "--oversubscribe"}};
-static const struct family mpich = {
-    .launcher = "mpiexec.hydra", .variable = "TEST_MPICH", .library = "libmpi_abi.so.1"};
 static const struct family open_mpi_far = {.launcher = "mpirun.openmpi",
                                            .variable = "TEST_OPEN_MPI",
                                            .library = "libmpi.so.40",
@@ -160,15 +154,6 @@ TEST_TIMEOUT(procs_mpi, a_rank_that_dies_while_communicators_are_made_is_named, 
         lose_by_mpi(3 + i % 2, "rank 0", "die_making"); /* died, or is gone */
 }
 
-static void run_well(const struct family *f, int n, const char *scenario)
-{
-    char text[8000];
-    int status = mpi_launch(f, n, scenario, text, sizeof text);
-
-    test_note("%s by %s: %.600s", scenario, f->launcher, text);
-    CHECK_EQ(status, 0);
-}
-
 /* Every rank says both sides. */
 static void disagree(const struct family *f)
 {
@@ -186,43 +171,43 @@ static void disagree(const struct family *f)
 
 TEST(procs_mpi, collectives_by_open_mpi_give_the_bits_of_one_process)
 {
-    run_well(&open_mpi, 3, "values");
+    mpi_run_well(&open_mpi, 3, "values");
 }
 TEST(procs_mpi, collectives_by_mpich_give_the_bits_of_one_process)
 {
-    run_well(&mpich, 3, "values");
+    mpi_run_well(&mpich, 3, "values");
 }
 TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_open_mpi)
 {
-    run_well(&open_mpi, 4, "random");
+    mpi_run_well(&open_mpi, 4, "random");
 }
 TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_mpich)
 {
-    run_well(&mpich, 4, "random");
+    mpi_run_well(&mpich, 4, "random");
 }
 TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_open_mpi)
 {
-    run_well(&open_mpi, 4, "pairs");
-    run_well(&open_mpi, 3, "batch");
-    run_well(&open_mpi, 2, "graph");
-    run_well(&open_mpi, 2, "named");
+    mpi_run_well(&open_mpi, 4, "pairs");
+    mpi_run_well(&open_mpi, 3, "batch");
+    mpi_run_well(&open_mpi, 2, "graph");
+    mpi_run_well(&open_mpi, 2, "named");
 }
 TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_mpich)
 {
-    run_well(&mpich, 4, "pairs");
-    run_well(&mpich, 3, "batch");
-    run_well(&mpich, 2, "graph");
-    run_well(&mpich, 2, "named");
+    mpi_run_well(&mpich, 4, "pairs");
+    mpi_run_well(&mpich, 3, "batch");
+    mpi_run_well(&mpich, 2, "graph");
+    mpi_run_well(&mpich, 2, "named");
 }
 TEST(procs_mpi, large_reductions_in_rounds_by_open_mpi_give_the_bits_of_one_rank)
 {
-    run_well(&open_mpi, 5, "rounds");
-    run_well(&open_mpi, 4, "rounds_beside");
+    mpi_run_well(&open_mpi, 5, "rounds");
+    mpi_run_well(&open_mpi, 4, "rounds_beside");
 }
 TEST(procs_mpi, large_reductions_in_rounds_by_mpich_give_the_bits_of_one_rank)
 {
-    run_well(&mpich, 4, "rounds");
-    run_well(&mpich, 4, "rounds_beside");
+    mpi_run_well(&mpich, 4, "rounds");
+    mpi_run_well(&mpich, 4, "rounds_beside");
 }
 
 TEST(procs_mpi, ranks_that_disagree_by_open_mpi_get_an_error_with_both_sides)
@@ -248,30 +233,30 @@ static void be_on_gpu(void)
 TEST(procs_mpi, collectives_of_ranks_on_gpus_by_open_mpi_give_the_bits_of_one_process)
 {
     be_on_gpu();
-    run_well(&open_mpi, 3, "values");
+    mpi_run_well(&open_mpi, 3, "values");
 }
 TEST(procs_mpi, messages_and_graphs_of_ranks_on_gpus_run_by_open_mpi)
 {
     be_on_gpu();
-    run_well(&open_mpi, 4, "random");
-    run_well(&open_mpi, 3, "batch");
-    run_well(&open_mpi, 2, "graph");
+    mpi_run_well(&open_mpi, 4, "random");
+    mpi_run_well(&open_mpi, 3, "batch");
+    mpi_run_well(&open_mpi, 2, "graph");
 }
 TEST(procs_mpi, collectives_of_ranks_on_gpus_by_mpich_give_the_bits_of_one_process)
 {
     be_on_gpu();
-    run_well(&mpich, 3, "values");
+    mpi_run_well(&mpich, 3, "values");
 }
 
 TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_open_mpi_give_the_bits_of_one_process, 120)
 {
-    run_well(&open_mpi_far, 3, "values");
-    run_well(&open_mpi_far, 4, "random");
+    mpi_run_well(&open_mpi_far, 3, "values");
+    mpi_run_well(&open_mpi_far, 4, "random");
 }
 TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_mpich_give_the_bits_of_one_process, 120)
 {
-    run_well(&mpich_far, 3, "values");
-    run_well(&mpich_far, 4, "random");
+    mpi_run_well(&mpich_far, 3, "values");
+    mpi_run_well(&mpich_far, 4, "random");
 }
 
 /* Open MPI goes on to wait for what it has lost: ranks write to a file. `say` of them say it. */
@@ -299,60 +284,9 @@ TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour,
     lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
 }
 
-static int (*test_request)(void **request, int *flag, void *status);
-
-/* Nothing is seen to have come for a while: by then the link says that the other has left. */
-static int test_later(void **request, int *flag, void *status)
-{
-    static uint64_t since;
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    since = since ? since : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-    *flag = 0;
-    if ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000 < since + 300)
-        return 0;
-    return test_request(request, flag, status);
-}
-
-SCENARIO(left_behind)
-{
-    struct weir__mpi_api *api = (struct weir__mpi_api *)weir__mpi_load();
-    weir_device *dev;
-    weir_group *g = join(&dev, NULL);
-    int me = weir_rank_index(weir_group_self(g));
-    weir_tensor *x = numbers(dev, 3, me), *y;
-
-    CHECK(api);
-    test_request = api->test;
-    if (!me)
-        api->test = test_later;
-    CHECK_OK(weir_broadcast(weir_group_self(g), x, 1, &y));
-    CHECK_OK(weir_device_sync(dev));
-    expect_numbers(y, 3, 1, 1);
-    weir_tensor_release(x);
-    weir_tensor_release(y);
-    leave(g, dev);
-}
-
-TEST(procs_mpi, what_a_rank_sent_before_it_left_still_counts)
-{
-    run_well(&open_mpi, 2, "left_behind");
-    run_well(&mpich, 2, "left_behind");
-}
-
-TEST(procs_mpi, a_rank_that_has_left_is_named_by_who_calls)
-{
-    char text[8000];
-
-    mpi_launch(&open_mpi, 2, "leaves", text, sizeof text);
-    test_note("%.600s", text);
-    CHECK_STR(text, "AllReduce (call 1 of group 'world'): rank 1 has left");
-}
-
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
 {
-    run_well(&open_mpi, 2, "own_mpi");
+    mpi_run_well(&open_mpi, 2, "own_mpi");
 }
 /* Groups come and go; the program's MPI is there before and after. */
 SCENARIO(own_mpi)

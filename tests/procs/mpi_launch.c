@@ -9,6 +9,13 @@
 
 extern char **environ;
 
+const struct family open_mpi = {.launcher = "mpirun.openmpi",
+                                .variable = "TEST_OPEN_MPI",
+                                .library = "libmpi.so.40",
+                                .options = {"--allow-run-as-root", "--oversubscribe"}};
+const struct family mpich = {
+    .launcher = "mpiexec.hydra", .variable = "TEST_MPICH", .library = "libmpi_abi.so.1"};
+
 static bool is_in_path(const char *name)
 {
     char path[600], *dirs = strdup(getenv("PATH") ? getenv("PATH") : ""), *rest = dirs;
@@ -133,4 +140,13 @@ int mpi_launch(const struct family *f, int n, const char *scenario, char *text, 
     CHECK(waitpid(pid, &status, 0) == pid);
     remove_folder(folder);
     return status;
+}
+
+void mpi_run_well(const struct family *f, int n, const char *scenario)
+{
+    char text[8000];
+    int status = mpi_launch(f, n, scenario, text, sizeof text);
+
+    test_note("%s by %s: %.600s", scenario, f->launcher, text);
+    CHECK_EQ(status, 0);
 }

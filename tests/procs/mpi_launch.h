@@ -10,10 +10,14 @@ struct family {
     const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
 };
 
+extern const struct family open_mpi, mpich;
+
 /* The launcher; the case is skipped where there is none. */
 const char *mpi_need(const struct family *f);
 /* Runs n ranks to their end; what they say is in `text`. Returns the launcher's status. */
 int mpi_launch(const struct family *f, int n, const char *scenario, char *text, size_t size);
+/* The same; all must end well. */
+void mpi_run_well(const struct family *f, int n, const char *scenario);
 void remove_folder(const char *path);
 
 #endif

@@ -36,9 +36,11 @@ static size_t random_message(char *to, uint64_t *seed)
         sizeof(struct weir__wire_text),
         sizeof(struct weir__wire_gone),
         0,
+        sizeof(struct weir__wire_close),
+        sizeof(struct weir__wire_close),
     };
     static char payload[WEIR__WIRE_MOST];
-    unsigned type = draw(seed) % 12;
+    unsigned type = draw(seed) % weir__countof(sizes);
     size_t size;
 
     for (size_t i = 0; i < sizes[type]; i++)
@@ -214,6 +216,74 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
     end_besieged(&k, stop);
     for (int i = 0; i < 40; i++)
         close(silent[i]);
+}
+
+TEST(procs, a_count_for_nobody_or_beyond_all_bounds_is_refused)
+{
+    static const struct {
+        struct weir__wire_close m;
+        const char *wrong;
+    } rows[] = {
+        {{.from = 1, .to = 0, .messages = 7}, NULL},
+        {{.from = 1, .to = 0, .messages = WEIR__WIRE_MESSAGES}, NULL},
+        {{.from = 1, .to = 0, .messages = WEIR__WIRE_MESSAGES + 1}, "a count that is out of range"},
+        {{.from = 1, .to = 0, .messages = UINT64_MAX}, "a count that is out of range"},
+        {{.from = 1, .to = 1}, "a rank that is out of range"},
+        {{.from = WEIR_MAX_RANKS, .to = 0}, "a rank that is out of range"},
+        {{.from = 1, .to = UINT32_MAX}, "a rank that is out of range"},
+    };
+    static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
+    struct weir__wire_close endless = {.from = 1, .to = 0};
+    enum weir__wire_type type;
+    const char *wrong;
+    size_t n;
+
+    for (size_t i = 0; i < weir__countof(rows); i++) {
+        n = message(bytes, i % 2 ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &rows[i].m,
+                    sizeof rows[i].m);
+        test_note("row %zu", i);
+        CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), rows[i].wrong ? -1 : (int)n);
+        CHECK(rows[i].wrong ? wrong && !strcmp(wrong, rows[i].wrong) : !wrong);
+    }
+    memset(endless.key, 'k', sizeof endless.key);
+    n = message(bytes, WEIR__WIRE_CLOSES, &endless, sizeof endless);
+    CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), -1);
+}
+
+/* Says hello to a hub of two ranks as rank 1, and waits for the answer. */
+static void greet_hub(struct weir__conn *c, int port)
+{
+    struct weir__wire_hello hello = {
+        .rank = 1, .ranks = 2, .host = weir__host_id(), .token = "only friends know"};
+    static char payload[WEIR__WIRE_MOST];
+    enum weir__wire_type type;
+    const char *wrong;
+
+    hello.pid = (uint32_t)getpid();
+    CHECK(weir__conn_open(c, reach(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
+    while (!weir__conn_next(c, &type, payload, &wrong)) {
+        poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, -1);
+        CHECK(weir__conn_fill(c) || c->have);
+    }
+    CHECK_EQ(type, WEIR__WIRE_WELCOME);
+}
+
+TEST(procs, a_rank_that_counts_for_another_is_disconnected)
+{
+    struct weir__wire_close m = {.from = 0, .to = 1, .key = "world"};
+    struct weir__hub *hub;
+    struct weir__conn c;
+    int port, fd = listen_on_loopback(&port);
+
+    CHECK_OK(weir__hub_start(fd, 2, "only friends know", &hub));
+    greet_hub(&c, port);
+    CHECK(weir__conn_send(&c, WEIR__WIRE_CLOSES, &m, sizeof m));
+    do
+        poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);
+    while (weir__conn_fill(&c)); /* until it is closed */
+    weir__hub_stop(hub);
+    weir__conn_close(&c);
 }
 
 /* A process that gets no processor says nothing for a while, and its system answers for it. */

@@ -2,6 +2,7 @@
 
 import datetime
 import faulthandler
+import functools
 import sys
 
 import torch
@@ -137,6 +138,9 @@ def others(rank, ranks):
         request.wait()
     check(got, torch.full((3,), float((rank - 1) % ranks)), "ring")
     receive_from_any(rank, ranks)
+    bits(rank, ranks)
+    refused(rank, ranks)
+    tags(rank)
     names = [None] * ranks
     dist.all_gather_object(names, {"rank": rank, "text": "x" * rank})
     assert [n["rank"] for n in names] == list(range(ranks))
@@ -170,6 +174,93 @@ def others(rank, ranks):
     future = dist.all_reduce(x, async_op=True).get_future()
     check(future.wait()[0], torch.full((2,), float(sum(range(ranks)))), "future")
     dist.barrier()
+
+
+def bits(rank, ranks):
+    """Bits of integers and bools are combined, by every reduction; bools by sums of any number."""
+    for kind in (torch.int32, torch.uint8, torch.int16, torch.bool):
+        parts = [((torch.arange(ranks * 3) * (5 * r + 3) + r) % 7).to(kind) for r in range(ranks)]
+        for op, combine in (
+            (dist.ReduceOp.BAND, torch.bitwise_and),
+            (dist.ReduceOp.BOR, torch.bitwise_or),
+            (dist.ReduceOp.BXOR, torch.bitwise_xor),
+        ):
+            want, what = functools.reduce(combine, parts), f"{kind} {op}"
+            x = parts[rank].clone()
+            dist.all_reduce(x, op)
+            check(x, want, f"all_reduce {what}")
+            x = parts[rank].clone()
+            dist.reduce(x, 1, op)
+            check(x, want if rank == 1 else parts[rank], f"reduce {what}")
+            x = torch.empty(3, dtype=kind)
+            dist.reduce_scatter_tensor(x, parts[rank], op)
+            check(x, want[3 * rank : 3 * rank + 3], f"reduce_scatter_tensor {what}")
+            x = torch.empty(3, dtype=kind)
+            dist.reduce_scatter(x, list(parts[rank].chunk(ranks)), op)
+            check(x, want[3 * rank : 3 * rank + 3], f"reduce_scatter {what}")
+    x = torch.tensor([rank == 0, False, True])
+    dist.all_reduce(x)
+    check(x, torch.tensor([True, False, True]), "sum of bools")
+    one = torch.full((1, 2), float(rank))[:, ::2]  # a single element, of stride 2
+    outs = [torch.empty(1, 1) for _ in range(ranks)]
+    dist.all_gather(outs, one)
+    check(torch.cat(outs).view(-1), torch.arange(ranks).float(), "one element")
+
+
+def refused(rank, ranks):
+    """What has no value is refused, by all ranks, before anything moves."""
+    pairs = torch.tensor([1 + 2j, 3 - 1j])
+    whole, out = torch.cat([pairs] * ranks), torch.empty_like(pairs)
+    threes = [torch.ones(3)] * ranks
+    for call, words in (
+        (lambda: dist.reduce(pairs, 0, dist.ReduceOp.PRODUCT), "PRODUCT of torch.complex64"),
+        (lambda: dist.reduce(pairs, 0, dist.ReduceOp.MAX), "MAX of torch.complex64"),
+        (lambda: dist.reduce_scatter_tensor(out, whole, dist.ReduceOp.MIN), "MIN of torch.complex64"),
+        (lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND), "BAND of torch.float32"),
+        (lambda: dist.all_reduce(torch.ones(3) > 0, dist.ReduceOp.AVG), "AVG of torch.bool"),
+        (lambda: dist.reduce_scatter(torch.ones(2), threes), "the own input"),
+        (lambda: dist.reduce_scatter(torch.ones(3), [*threes, torch.ones(3)]), "inputs of"),
+        (lambda: dist.all_reduce(torch.ones(3, device="meta")), "not of meta"),
+    ):
+        try:
+            call()
+        except ValueError as error:
+            assert words in str(error), error
+        else:
+            raise AssertionError(f"no error: {words}")
+    # Outputs whose sizes only add up to the right one.
+    pair = dist.new_group([0, 1], backend="weir")
+    if rank < 2:
+        outs = [torch.empty(1), torch.empty(3)] if rank == 0 else None
+        try:
+            dist.gather(torch.ones(2), outs, 0, group=pair)
+            assert rank
+        except ValueError as error:
+            assert "gather: an output" in str(error), error
+            pair.abort()
+        except dist.DistBackendError:
+            assert rank
+
+
+def tags(rank):
+    """Messages have their tags; one of another tag is an error, and no value."""
+    pair = dist.new_group([0, 1], backend="weir")
+    x, y = torch.zeros(2), torch.zeros(2)
+    if rank == 0:
+        dist.send(torch.full((2,), 1.0), 1, group=pair, tag=7)
+        for work in [dist.isend(torch.full((2,), float(tag)), 1, pair, tag) for tag in (3, 4)]:
+            work.wait()
+    elif rank == 1:
+        dist.recv(x, 0, group=pair, tag=7)
+        check(x, torch.full((2,), 1.0), "tag")
+        works = [dist.irecv(x, 0, pair, 4), dist.irecv(y, 0, pair, 3)]
+        for work in works:
+            try:
+                work.wait()
+            except dist.DistBackendError as error:
+                assert "a message of tag" in str(error), error
+            else:
+                raise AssertionError("no error")
 
 
 def receive_from_any(rank, ranks):

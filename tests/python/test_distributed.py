@@ -96,6 +96,28 @@ def test_launch_starts_ranks_that_find_each_other():
     assert sorted(done.stdout.split("\n")) == ["", *["3 [6.0]"] * 3]
 
 
+def test_launch_keeps_a_port_for_the_store_of_torch():
+    """Nobody else gets it; rank 0 may listen there, at an address that is this machine's."""
+    program = """if True:
+        import os, socket
+        at = "127.0.0.1", int(os.environ["MASTER_PORT"])
+        assert os.environ["MASTER_ADDR"] == at[0]
+        stranger, store = socket.socket(), socket.socket()
+        try:
+            stranger.bind(at)
+        except OSError:
+            os.write(1, b"kept\\n")  # whole lines, also of two at once
+        if os.environ["RANK"] == "0":
+            store.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            store.bind(at)
+            store.listen()
+            os.write(1, b"listens\\n")
+    """
+    run = launch("-n", "2", sys.executable, "-c", program, env={**os.environ, "MASTER_ADDR": "nowhere"})
+    assert run.returncode == 0, run.stderr
+    assert sorted(run.stdout.split()) == ["kept", "kept", "listens"]
+
+
 def test_launch_ends_with_the_status_of_the_rank_that_fails():
     done = launch("-n", "2", "sh", "-c", 'test "$WEIR_RANK" = 0 || exit 7')
     assert done.returncode == 7

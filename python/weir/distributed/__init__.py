@@ -137,24 +137,48 @@ class ProcessGroupWeir(dist.ProcessGroup):
     # ---- collectives ----
 
     def allreduce(self, tensors, opts=None):
-        op, call = _operands.reduction(opts), Call(self, tensors)
+        op, call = _operands.reduction(opts, tensors), Call(self, tensors)
         for tensor in tensors:
+            if callable(op):
+                self._combine(call, tensor, op)
+                continue
             mine = call.share(_operands.numbers(tensor, call.finish))
-            call.add(lambda g, mine=mine: g.all_reduce(mine, mine, op))
+            name = _operands.of_type(op, tensor)
+            call.add(lambda g, mine=mine, name=name: g.all_reduce(mine, mine, name))
         return call.start(tensors)
 
     allreduce_coalesced = allreduce
 
+    def _combine(self, call, tensor, op, wanted=True):
+        """All ranks' bits, which weir does not reduce."""
+        packed = _operands.as_bytes(tensor)
+        row = call.room(packed.numel() * self.size())
+        mine, all_of = call.share(packed), call.share(row)
+        call.add(lambda g: g.all_gather(mine, all_of))
+        if wanted:
+            call.finish.append(lambda: _operands.combine(row, tensor, op))
+
+    def _combine_parts(self, call, output, parts, op):
+        packed = torch.cat([_operands.as_bytes(part) for part in parts])
+        send = [part.numel() * part.element_size() for part in parts]
+        size = output.numel() * output.element_size()
+        row = call.room(size * self.size())
+        call.exchange(packed, row, send, [size] * self.size())
+        call.finish.append(lambda: _operands.combine(row, output, op))
+
     def reduce(self, tensors, opts=None):
-        op, root, call = _operands.reduction(opts), opts.rootRank, Call(self, tensors)
+        op, root, call = _operands.reduction(opts, tensors), opts.rootRank, Call(self, tensors)
         for tensor in tensors:
+            if callable(op):
+                self._combine(call, tensor, op, self.rank() == root)
+                continue
             after = []
             packed = _operands.numbers(tensor, after)
             if self.rank() != root:  # its tensor stays as it is
                 packed, after = packed.clone(), []
             call.finish += after
-            mine = call.share(packed)
-            call.add(lambda g, mine=mine: g.all_reduce(mine, mine, op))
+            mine, name = call.share(packed), _operands.of_type(op, tensor)
+            call.add(lambda g, mine=mine, name=name: g.all_reduce(mine, mine, name))
         return call.start(tensors)
 
     def broadcast(self, tensors, opts=None):
@@ -206,16 +230,22 @@ class ProcessGroupWeir(dist.ProcessGroup):
         return self.allgather(by_input, inputs, opts)
 
     def _reduce_scatter_into(self, call, output, x, op):
+        wanted = output.numel() * self.size()
+        _operands.check_size(x.numel(), wanted, "reduce_scatter: the input", x)
+        if callable(op):
+            parts = x.contiguous().view(-1).chunk(self.size()) if wanted else [x] * self.size()
+            self._combine_parts(call, output, parts, op)
+            return
         packed, out = _operands.numbers(x, []), _operands.numbers(output, call.finish)
-        _operands.check_size(packed.numel(), out.numel() * self.size(), "reduce_scatter: the input", x)
         whole, mine = call.share(_operands.apart(packed, out)), call.share(out)
-        call.add(lambda g: g.reduce_scatter(whole, mine, op))
+        name = _operands.of_type(op, output)
+        call.add(lambda g: g.reduce_scatter(whole, mine, name))
 
     def _reduce_scatter_base(self, output, x, opts=None):
         return self.reduce_scatter_tensor_coalesced([output], [x], opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs, inputs, opts=None):
-        op, call = _operands.reduction(opts), Call(self, [*outputs, *inputs])
+        op, call = _operands.reduction(opts, [*outputs, *inputs]), Call(self, [*outputs, *inputs])
         for output, x in zip(outputs, inputs):
             self._reduce_scatter_into(call, output, x, op)
         return call.start(outputs)
@@ -225,13 +255,18 @@ class ProcessGroupWeir(dist.ProcessGroup):
 
     def reduce_scatter(self, outputs, inputs, opts=None):
         """Parts of different sizes are parts of the whole reduction."""
-        op, me, call = _operands.reduction(opts), self.rank(), Call(self, outputs)
+        op, me, call = _operands.reduction(opts, outputs), self.rank(), Call(self, outputs)
         for output, parts in zip(outputs, inputs):
+            _operands.check_parts(parts, self.size(), "reduce_scatter", "inputs")
+            _operands.check_size(parts[me].numel(), output.numel(), "reduce_scatter: the own input", parts[me])
+            if callable(op):
+                self._combine_parts(call, output, parts, op)
+                continue
             whole = torch.cat([_operands.numbers(part, []) for part in parts])
             first = sum(part.numel() for part in parts[:me])
             scale = whole.numel() // max(1, sum(part.numel() for part in parts))
-            mine = call.share(whole)
-            call.add(lambda g, mine=mine: g.all_reduce(mine, mine, op))
+            mine, name = call.share(whole), _operands.of_type(op, output)
+            call.add(lambda g, mine=mine, name=name: g.all_reduce(mine, mine, name))
             call.finish.append(
                 lambda w=whole, o=output, f=first * scale: _operands.place(w, o, f)
             )
@@ -261,6 +296,11 @@ class ProcessGroupWeir(dist.ProcessGroup):
         root, call = opts.rootRank, Call(self, inputs)
         packed = _operands.as_bytes(inputs[0])
         at_root = self.rank() == root
+        if at_root:
+            _operands.check_parts(outputs[0], self.size(), "gather", "outputs")
+            for out in outputs[0]:
+                size = out.numel() * out.element_size()
+                _operands.check_size(size, packed.numel(), "gather: an output", out)
         send = [packed.numel() if i == root else 0 for i in range(self.size())]
         recv = [packed.numel() if at_root else 0] * self.size()
         row = call.room(sum(recv))
@@ -281,13 +321,22 @@ class ProcessGroupWeir(dist.ProcessGroup):
 
     def send(self, tensors, to, tag=0):
         call = Call(self, tensors, to)
-        mine = call.share(_operands.as_bytes(tensors[0]))
+        packed = _operands.as_bytes(tensors[0])
+        mine = call.share(_operands.with_tag(packed, tag) if tag else packed)
         call.add(lambda g: g.send(mine, call.peer))
         return call.start(tensors, ("to", to))
 
     def recv(self, tensors, source, tag=0):
+        """A message with a tag has it at its end: messages of two ranks come in the order they are
+        sent in, and one of another tag is an error."""
         call = Call(self, tensors, source)
-        mine = call.share(_operands.as_bytes(tensors[0], call.finish))
+        if tag:
+            size = tensors[0].numel() * tensors[0].element_size()
+            row = call.room(size + _operands.TAG_BYTES)
+            mine = call.share(row)
+            call.finish.append(lambda: _operands.take_tagged(row, tensors[0], tag, source))
+        else:
+            mine = call.share(_operands.as_bytes(tensors[0], call.finish))
         call.add(lambda g: g.recv(mine, call.peer))
         with self._receiving:
             return call.start(tensors, ("from", source))
@@ -297,7 +346,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
         call = Call(self, tensors)
         if call.side.gpu and self.size() > 2:
             raise NotImplementedError("backend weir: a receive of a GPU's tensor names its source")
-        return AnyWork(self, call, tensors)
+        return AnyWork(self, call, tensors, tag)
 
     def barrier(self, opts=None):
         for side in self._sides.values():

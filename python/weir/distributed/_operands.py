@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import distributed as dist
 
@@ -12,16 +14,46 @@ _OPS = {
     dist.ReduceOp.MAX: "max",
     dist.ReduceOp.AVG: "mean",
 }
+_KINDS = ("cpu", "cuda")
+_MOVES = "backend weir moves dense tensors of the host and of CUDA GPUs"
 # What weir has no reduction of, and a type that holds all their sums as well.
 _WIDER = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
 
 
-def reduction(opts):
+# What is combined here, from the bytes of all.
+_BITS = {
+    dist.ReduceOp.BAND: torch.bitwise_and,
+    dist.ReduceOp.BOR: torch.bitwise_or,
+    dist.ReduceOp.BXOR: torch.bitwise_xor,
+}
+# Of bools: sums of many would begin anew at 256.
+_OF_BOOLS = {"sum": "max", "prod": "min", "max": "max", "min": "min"}
+
+
+def _name_of(op):
+    names = (name for name in dir(dist.ReduceOp) if name.isupper())
+    return next((name for name in names if op == getattr(dist.ReduceOp, name)), str(op))
+
+
+def reduction(opts, tensors):
+    """weir's name of the reduction, or a function of two tensors."""
     op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
-    for known, name in _OPS.items():
-        if op == known:
-            return name
-    raise NotImplementedError(f"backend weir has no reduction {op}")
+    found = next((to for known, to in [*_OPS.items(), *_BITS.items()] if op == known), None)
+    if found is None:
+        raise NotImplementedError(f"backend weir has no reduction {_name_of(op)}")
+    for tensor in tensors:
+        kind = tensor.dtype
+        if tensor.is_complex() and found not in ("sum", "mean"):
+            raise ValueError(f"{_name_of(op)} of {kind}: complex numbers are summed and averaged alone")
+        if callable(found) and kind.is_floating_point:
+            raise ValueError(f"{_name_of(op)} of {kind}: bits of integers and bools are combined alone")
+        if kind == torch.bool and found == "mean":
+            raise ValueError(f"{_name_of(op)} of {kind}: bools have no average")
+    return found
+
+
+def of_type(op, tensor):
+    return _OF_BOOLS[op] if tensor.dtype == torch.bool else op
 
 
 def device_of(tensors):
@@ -29,15 +61,15 @@ def device_of(tensors):
     found = {tensor.device for tensor in tensors}
     if len(found) > 1:
         raise ValueError(f"backend weir: tensors of a call are on {sorted(map(str, found))}")
-    return found.pop() if found else torch.device("cpu")
+    where = found.pop() if found else torch.device("cpu")
+    if where.type not in _KINDS:
+        raise ValueError(f"{_MOVES}, not of {where}")
+    return where
 
 
 def _check(tensor):
-    if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
-        raise ValueError(
-            "backend weir moves dense tensors of the host and of CUDA GPUs, not of "
-            f"{tensor.device}, {tensor.layout}"
-        )
+    if tensor.device.type not in _KINDS or tensor.layout != torch.strided:
+        raise ValueError(f"{_MOVES}, not of {tensor.device}, {tensor.layout}")
 
 
 def numbers(tensor, finish):
@@ -60,12 +92,18 @@ def as_bytes(tensor, finish=None):
     packed = flat.contiguous()
     if packed.data_ptr() != flat.data_ptr() and finish is not None:
         finish.append(lambda: flat.copy_(packed))
-    return packed.view(-1).view(torch.uint8)
+    # A single element may have any stride.
+    return packed.as_strided((packed.numel(),), (1,)).view(torch.uint8)
 
 
 def check_size(got, want, what, tensor):
     if got != want:
         raise ValueError(f"{what} {tuple(tensor.shape)} has {got} bytes or elements, not {want}")
+
+
+def check_parts(parts, ranks, what, name):
+    if len(parts) != ranks:
+        raise ValueError(f"{what}: {len(parts)} {name} of {ranks} ranks")
 
 
 def apart(x, out):
@@ -92,6 +130,32 @@ def cut(row, tensors):
         size = tensor.numel() * tensor.element_size()
         tensor.detach().copy_(row[at : at + size].clone().view(tensor.dtype).view(tensor.shape))
         at += size
+
+
+TAG_BYTES = 8
+
+
+def with_tag(packed, tag):
+    end = torch.tensor([tag], dtype=torch.int64).view(torch.uint8)
+    return torch.cat([packed, end.to(packed.device)])
+
+
+def take_tagged(row, tensor, tag, source):
+    came = row[-TAG_BYTES:].clone().view(torch.int64).item()
+    if came != tag:
+        raise ValueError(
+            f"a message of tag {came} came from rank {source} where one of tag {tag} is received: "
+            "messages of backend weir come in the order they are sent in"
+        )
+    cut(row[:-TAG_BYTES], [tensor])
+
+
+def combine(row, output, op):
+    """Rows of bytes, one of each rank, in the order of the ranks."""
+    size = output.numel() * output.element_size()
+    parts = [row[at : at + size].clone().view(output.dtype) for at in range(0, row.numel(), size or 1)]
+    if parts:
+        output.detach().copy_(functools.reduce(op, parts).view(output.shape))
 
 
 def place(whole, output, first):

@@ -158,9 +158,9 @@ class Work(dist._Work):
 class AnyWork(Work):
     """A receive from whichever rank has sent something first: looked for while it is waited for."""
 
-    def __init__(self, owner, call, tensors):
+    def __init__(self, owner, call, tensors, tag):
         super().__init__(call, None, None, tensors)
-        self._tensors, self._found, self._source = tensors, None, None
+        self._tensors, self._tag, self._found, self._source = tensors, tag, None, None
 
     def _look(self):
         """Whether one has been found by now."""
@@ -169,7 +169,7 @@ class AnyWork(Work):
             if self._found is None:
                 self._source = next((rank for rank in ranks if self._group.ready(rank)), None)
                 if self._source is not None:
-                    self._found = self._owner.recv(self._tensors, self._source)
+                    self._found = self._owner.recv(self._tensors, self._source, self._tag)
         return self._found is not None
 
     def _complete(self):

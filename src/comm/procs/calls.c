@@ -164,32 +164,6 @@ static void let_run(struct weir__procs_group *p, struct weir__rendezvous *m,
         add_woken(woken, participant_of(m));
 }
 
-/* The first of the ranks that will not come any more; -1: none. */
-static int find_gone(const struct weir__procs_group *p, const struct weir__ranks *ranks)
-{
-    const struct weir__engine *engine = engine_of(p);
-
-    if (!atomic_load(&p->world->lost) && !(engine->closed && engine->closed(p, -1)))
-        return -1;
-    WEIR__EACH_RANK(rank, ranks)
-    if (rank != p->self && ((engine->closed && engine->closed(p, rank)) ||
-                            atomic_load(&p->world->peers[p->world_rank[rank]].gone)))
-        return rank;
-    return -1;
-}
-
-static void say_gone(const struct weir__procs_group *p, int rank, char *text, size_t size)
-{
-    const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
-
-    if (!atomic_load(&peer->gone))
-        snprintf(text, size, "rank %d has left", rank);
-    else if (p->world_rank[rank] == rank)
-        snprintf(text, size, "%s", peer->text);
-    else
-        snprintf(text, size, "rank %d of the group: %s", rank, peer->text);
-}
-
 static void say_late(const struct weir__procs_group *p, const struct weir__ranks *missing,
                      char *text, size_t size)
 {
@@ -210,10 +184,11 @@ static void say_late(const struct weir__procs_group *p, const struct weir__ranks
 static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous *m,
                             uint64_t now_ns, struct weir__participant **woken)
 {
-    struct weir__ranks arrived, missing;
+    struct weir__ranks arrived, missing, gone;
     char text[500];
+    int rank;
     /* Read who is gone first: a rank may arrive and then go. */
-    int gone = find_gone(p, &m->channel->members);
+    bool any_gone = weir__procs_find_gone(p, &m->channel->members, &gone);
     enum weir__step step = engine_of(p)->meet(p, m, &arrived, woken);
 
     if (step == WEIR__STEP_BROKE)
@@ -226,10 +201,8 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
     m->arrived = arrived;
     weir__spin_unlock(&p->group->lock);
     missing = weir__ranks_without(&m->channel->members, &arrived);
-    if (gone >= 0 && (gone = find_gone(p, &missing)) >= 0) {
-        if (engine_of(p)->may_come && engine_of(p)->may_come(p, m, gone))
-            return;
-        say_gone(p, gone, text, sizeof text);
+    if (any_gone && (rank = weir__ranks_first_of_both(&gone, &missing)) >= 0) {
+        weir__procs_say_gone(p, rank, text, sizeof text);
         weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, text, woken);
     } else if (m->since_ns && now_ns > m->since_ns && weir__ranks_next(&missing, 0) >= 0 &&
                now_ns - m->since_ns >= (uint64_t)p->group->timeout_ns) {
@@ -474,7 +447,7 @@ void weir__procs_see_gone(struct weir__world *w, int rank)
             if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT ||
                 (w->engine->closed && w->engine->closed(p, i)))
                 continue;
-            say_gone(p, i, why, sizeof why);
+            weir__procs_say_gone(p, i, why, sizeof why);
             if (p->group->rendezvous) {
                 weir__procs_break_over(p, p->group->rendezvous, WEIR_EUNAVAILABLE, why, &woken);
             } else {

@@ -59,9 +59,10 @@ struct weir__procs_group {
     /* Of the whole group's cells: the digest of this rank's latest record there; 0 if that may be
      * any. Written by whoever may write the record. */
     uint64_t written[WEIR__CELLS];
-    struct weir__reached *reached; /* the cells of others */
-    void *comm;                    /* mpi: the communicator */
-    struct weir__mpi_names *names; /* mpi: of calls by name; NULL before the first */
+    struct weir__reached *reached;   /* the cells of others */
+    void *comm;                      /* mpi: the communicator */
+    struct weir__mpi_names *names;   /* mpi: of calls by name; NULL before the first */
+    struct weir__mpi_counts *counts; /* mpi: of messages; NULL before `open` */
     struct weir__nccl *nccl;
     struct weir__visit *idle; /* under world->lock */
     weir_status early;        /* others broke it before it was made here */
@@ -90,6 +91,13 @@ struct weir__engine {
     weir_status (*open)(struct weir__procs_group *p, const struct weir__ranks *members,
                         int64_t timeout_ns);
     void (*close)(struct weir__procs_group *p);
+    /* Before `close`, while the group is whole and still known to the link: returns when others
+     * have what this rank sent them, or are gone. Takes locks by itself. NULL: they always have. */
+    void (*quit)(struct weir__procs_group *p);
+    /* The link heard that a member, by its rank of the group, closes it, or has received what this
+     * rank sent. Under world->lock. NULL if `quit` is. */
+    void (*see_close)(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
+                      struct weir__participant **woken);
     /* Fills the visit, whose record is there; false with the error said. Takes no lock. */
     bool (*show)(struct weir__procs_group *p, struct weir__visit *visit,
                  const struct weir__meet *meet, uint64_t call, const struct weir__code_shown *shown,
@@ -129,9 +137,8 @@ struct weir__engine {
     /* Whether a rank, or for -1 any, will never come to this group again. NULL: the link knows all.
      */
     bool (*closed)(const struct weir__procs_group *p, int rank);
-    /* Whether the call of a rank that has left may still be on its way: its messages may come later
-     * than the link's word that it left. Asked again until it is there or cannot be. NULL: no. */
-    bool (*may_come)(struct weir__procs_group *p, struct weir__rendezvous *m, int rank);
+    /* Whether messages of a rank that has left are still on their way. NULL: they never are. */
+    bool (*may_come)(const struct weir__procs_group *p, int rank);
     /* Whether that rank's call of this number is there. NULL: nobody can tell before it is met. */
     bool (*has_arrived)(const struct weir__procs_group *p, const struct weir__channel *channel,
                         uint64_t call, int rank);
@@ -191,6 +198,15 @@ bool weir__record_fits(const struct weir__record *record, const struct weir__mee
 
 /* Whether this rank's part of the call runs again when all have run it. */
 bool weir__procs_round_follows(const struct weir__procs_group *p, const struct weir__rendezvous *m);
+
+/* ---- gone.c: under world->lock ---- */
+
+/* Which of the members will not come any more, but for what they have done already. False if there
+ * is none, and then `gone` is not written. */
+bool weir__procs_find_gone(const struct weir__procs_group *p, const struct weir__ranks *members,
+                           struct weir__ranks *gone);
+/* What happened to one of them. */
+void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *text, size_t size);
 
 /* ---- calls.c ---- */
 

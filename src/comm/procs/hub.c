@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/procs.h"
+#include "comm/procs/hub.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
 #define STOPPED "is stopped (by a signal or a debugger)"
@@ -33,160 +33,25 @@ enum { STRANGERS = 16, LOOK_MS = 100 };
 #define SILENT_NS UINT64_C(20000000000)    /* of this host, where stopped and dead are seen */
 #define SILENT_FAR_NS UINT64_C(5000000000) /* of another one, which may have no other rank */
 
-struct peer {
-    struct weir__conn conn;
-    int rank; /* -1: a stranger */
-    uint32_t pid;
-    uint64_t host, last_ns; /* when its last message came, or it did */
-    bool left;
-};
-
-struct gathering {
-    struct gathering *next;
-    struct weir__wire_gathered all;
-    struct weir__ranks here;
-    int nmembers, nhere;
-    uint64_t deadline_ns;
-};
-
-struct weir__hub {
-    int listen_fd, wake_fd, ranks;
-    char token[WEIR__WIRE_TOKEN];
-    pthread_t thread;
-    _Atomic uint64_t stop_ns; /* when it ends at the latest; 0: not yet */
-    bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
-    char gone_text[WEIR_MAX_RANKS][80];
-    struct gathering *gatherings;
-    int slots; /* for every rank, and some for strangers */
-    struct peer peers[];
-};
-
-static struct peer *peer_of(struct weir__hub *h, int rank)
+struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *h, int rank)
 {
-    for (int i = 0; i < h->slots; i++)
-        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank == rank)
-            return &h->peers[i];
-    return NULL;
+    struct weir__hub_peer *peer = &h->peers[h->slot_of[rank]];
+
+    return peer->conn.fd >= 0 && peer->rank == rank ? peer : NULL;
 }
 
 static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
                      const void *payload, size_t size)
 {
-    for (struct peer *g = h->peers; g < h->peers + h->slots; g++)
+    for (struct weir__hub_peer *g = h->peers; g < h->peers + h->slots; g++)
         if (g->conn.fd >= 0 && g->rank >= 0 && g->rank != except)
             weir__conn_send(&g->conn, type, payload, size); /* a dead one is seen later */
 }
 
-/* ---- gathering ---- */
-
-static void list_ranks(const struct weir__ranks *ranks, char *text, size_t size)
-{
-    int n = snprintf(text, size, "rank%s", weir__ranks_count(ranks) > 1 ? "s" : "");
-    const char *comma = "";
-
-    WEIR__EACH_RANK(rank, ranks)
-    {
-        if ((size_t)n >= size)
-            break;
-        n += snprintf(text + n, size - (size_t)n, "%s %d", comma, rank);
-        comma = ",";
-    }
-}
-
-static void end_gathering(struct weir__hub *h, struct gathering *g)
-{
-    struct gathering **at = &h->gatherings;
-
-    for (; *at != g; at = &(*at)->next)
-        ;
-    *at = g->next;
-    weir__free(g);
-}
-
-static void fail_gathering(struct weir__hub *h, struct gathering *g, weir_status status,
-                           const char *text)
-{
-    struct weir__wire_text m = {.status = (int32_t)status};
-
-    memcpy(m.key, g->all.key, sizeof m.key);
-    snprintf(m.text, sizeof m.text, "%s", text);
-    WEIR__EACH_RANK(rank, &g->here)
-    {
-        struct peer *peer = peer_of(h, rank);
-
-        if (peer)
-            weir__conn_send(&peer->conn, WEIR__WIRE_FAILED, &m, sizeof m);
-    }
-    end_gathering(h, g);
-}
-
-static void gather(struct weir__hub *h, int rank, const struct weir__wire_gather *m)
-{
-    struct gathering *g = h->gatherings;
-    char text[WEIR__WIRE_TEXT], one[300], other[300];
-    size_t size = weir__wire_gathered_size(&m->members);
-
-    while (g && strcmp(g->all.key, m->key))
-        g = g->next;
-    if (!g && (g = weir__calloc(1, sizeof *g))) {
-        memcpy(g->all.key, m->key, sizeof g->all.key);
-        g->all.members = m->members;
-        g->nmembers = weir__ranks_count(&m->members);
-        g->deadline_ns = weir__clock_ns() + (uint64_t)m->timeout_ns;
-        g->next = h->gatherings;
-        h->gatherings = g;
-    }
-    if (!g)
-        return; /* the members' own timeouts end it */
-    g->nhere += !weir__ranks_has(&g->here, rank);
-    weir__ranks_add(&g->here, rank);
-    memcpy(g->all.blobs[rank], m->blob, sizeof m->blob);
-    if (!weir__ranks_equal(&g->all.members, &m->members)) {
-        list_ranks(&g->all.members, one, sizeof one);
-        list_ranks(&m->members, other, sizeof other);
-        snprintf(text, sizeof text,
-                 "the members of group '%.60s' differ: others say %s, rank %d says %s", m->key, one,
-                 rank, other);
-        fail_gathering(h, g, WEIR_EINVAL, text);
-        return;
-    }
-    for (int i = 0; i < h->ranks; i++)
-        if (h->gone[i] && weir__ranks_has(&m->members, i) && !weir__ranks_has(&g->here, i)) {
-            fail_gathering(h, g, WEIR_EUNAVAILABLE, h->gone_text[i]);
-            return;
-        }
-    if (g->nhere < g->nmembers)
-        return;
-    WEIR__EACH_RANK(member, &g->here)
-    {
-        struct peer *peer = peer_of(h, member);
-
-        if (peer)
-            weir__conn_send(&peer->conn, WEIR__WIRE_GATHERED, &g->all, size);
-    }
-    end_gathering(h, g);
-}
-
-static void look_at_gatherings(struct weir__hub *h, uint64_t now)
-{
-    for (struct gathering *g = h->gatherings, *next; g; g = next) {
-        struct weir__ranks absent;
-        char missing[300], text[WEIR__WIRE_TEXT];
-
-        next = g->next;
-        if (now < g->deadline_ns)
-            continue;
-        absent = weir__ranks_without(&g->all.members, &g->here);
-        list_ranks(&absent, missing, sizeof missing);
-        snprintf(text, sizeof text, "group '%.60s' did not form in time: %s did not come",
-                 g->all.key, missing);
-        fail_gathering(h, g, WEIR_ETIMEDOUT, text);
-    }
-}
-
 /* ---- ranks come and go ---- */
 
-static void lose(struct weir__hub *h, struct peer *peer, enum weir__gone how, const char *text)
+static void lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
+                 const char *text)
 {
     struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
     int rank = peer->rank;
@@ -198,16 +63,10 @@ static void lose(struct weir__hub *h, struct peer *peer, enum weir__gone how, co
     snprintf(h->gone_text[rank], sizeof h->gone_text[rank], "rank %d %s", rank, text);
     snprintf(m.text, sizeof m.text, "rank %d %s", rank, text);
     tell_all(h, rank, WEIR__WIRE_GONE, &m, sizeof m);
-    for (struct gathering *g = h->gatherings, *next; g; g = next) {
-        next = g->next;
-        if (weir__ranks_has(&g->all.members, rank)) {
-            weir__ranks_remove(&g->here, rank);
-            fail_gathering(h, g, WEIR_EUNAVAILABLE, m.text);
-        }
-    }
+    weir__hub_gather_without(h, rank, m.text);
 }
 
-static void refuse(struct peer *peer, const char *text)
+static void refuse(struct weir__hub_peer *peer, const char *text)
 {
     struct weir__wire_text m = {.status = WEIR_EINVAL};
 
@@ -226,7 +85,8 @@ static bool same_token(const char *a, const char *b)
     return !differ;
 }
 
-static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wire_hello *m)
+static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
+                  const struct weir__wire_hello *m)
 {
     struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
     char text[200] = "", token[WEIR__WIRE_TOKEN] = {0};
@@ -245,6 +105,7 @@ static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wir
         return;
     }
     h->came[m->rank] = true;
+    h->slot_of[m->rank] = (int)(peer - h->peers);
     peer->rank = (int)m->rank;
     peer->pid = m->pid;
     peer->host = m->host;
@@ -259,17 +120,29 @@ static void greet(struct weir__hub *h, struct peer *peer, const struct weir__wir
 }
 
 /* A rank of another host has looked at one of its neighbours, which the hub cannot see. */
-static void hear_stopped(struct weir__hub *h, const struct peer *from, int rank)
+static void hear_stopped(struct weir__hub *h, const struct weir__hub_peer *from, int rank)
 {
-    struct peer *peer = peer_of(h, rank);
+    struct weir__hub_peer *peer = weir__hub_peer_of(h, rank);
 
     if (peer && peer != from && peer->host == from->host && peer->host != weir__host_id() &&
         peer->last_ns + DOUBT_NS <= weir__clock_ns())
         lose(h, peer, WEIR__GONE_STOPPED, STOPPED);
 }
 
-static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire_type type,
-                         const void *payload)
+/* To one rank, from who says so. */
+static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir__wire_type type,
+                    const struct weir__wire_close *m)
+{
+    struct weir__hub_peer *to = weir__hub_peer_of(h, (int)m->to);
+
+    if ((int)m->from != from->rank)
+        lose(h, from, WEIR__GONE_DIED, "spoke for another rank and was disconnected");
+    else if (to)
+        weir__conn_send(&to->conn, type, m, sizeof *m);
+}
+
+static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
+                         enum weir__wire_type type, const void *payload)
 {
     struct weir__wire_ping ping;
 
@@ -291,13 +164,17 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
         if (!weir__ranks_has(&((const struct weir__wire_gather *)payload)->members, peer->rank))
             lose(h, peer, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
         else
-            gather(h, peer->rank, payload);
+            weir__hub_gather(h, peer->rank, payload);
         break;
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
     case WEIR__WIRE_GONE: /* of no other kind: the system tells the hub who died */
         hear_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
+        break;
+    case WEIR__WIRE_CLOSES:
+    case WEIR__WIRE_RECEIVED:
+        pass_on(h, peer, type, payload);
         break;
     case WEIR__WIRE_BYE:
         peer->left = true;
@@ -308,7 +185,7 @@ static void take_message(struct weir__hub *h, struct peer *peer, enum weir__wire
     }
 }
 
-static const char *why_gone(const struct peer *peer)
+static const char *why_gone(const struct weir__hub_peer *peer)
 {
     bool near = peer->rank >= 0 && peer->host == weir__host_id();
 
@@ -317,7 +194,7 @@ static const char *why_gone(const struct peer *peer)
     return near && weir__process_state(peer->pid) == 'R' ? CUT : "died";
 }
 
-static void serve(struct weir__hub *h, struct peer *peer, char *payload)
+static void serve(struct weir__hub *h, struct weir__hub_peer *peer, char *payload)
 {
     bool open = weir__conn_fill(&peer->conn);
     enum weir__wire_type type;
@@ -340,13 +217,13 @@ static void serve(struct weir__hub *h, struct peer *peer, char *payload)
 
 static void let_in(struct weir__hub *h)
 {
-    struct peer *room = NULL, *oldest = NULL;
+    struct weir__hub_peer *room = NULL, *oldest = NULL;
     int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), strangers = 0;
 
     if (fd < 0)
         return;
     for (int i = 0; i < h->slots; i++) {
-        struct peer *g = &h->peers[i];
+        struct weir__hub_peer *g = &h->peers[i];
 
         if (g->conn.fd < 0) {
             room = room ? room : g;
@@ -374,7 +251,7 @@ static void let_in(struct weir__hub *h)
 static void look_at_silent(struct weir__hub *h, uint64_t now)
 {
     for (int i = 0; i < h->slots; i++) {
-        struct peer *g = &h->peers[i];
+        struct weir__hub_peer *g = &h->peers[i];
         uint64_t silent = now > g->last_ns ? now - g->last_ns : 0;
         bool near;
         char state;
@@ -434,7 +311,7 @@ static void *hub_main(void *user)
         if (fds[1].revents & POLLIN)
             (void)!read(h->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         for (int i = 0; i < h->slots; i++) {
-            struct peer *g = &h->peers[i];
+            struct weir__hub_peer *g = &h->peers[i];
 
             if (g->conn.fd < 0 || g->conn.fd != fds[i + 2].fd)
                 continue;
@@ -447,7 +324,7 @@ static void *hub_main(void *user)
             let_in(h);
         now = weir__clock_ns();
         look_at_silent(h, now);
-        look_at_gatherings(h, now);
+        weir__hub_gather_look(h, now);
     }
     return NULL;
 }
@@ -490,8 +367,7 @@ void weir__hub_stop(struct weir__hub *h)
     pthread_join(h->thread, NULL);
     for (int i = 0; i < h->slots; i++)
         weir__conn_close(&h->peers[i].conn);
-    while (h->gatherings)
-        end_gathering(h, h->gatherings);
+    weir__hub_gather_end(h);
     close(h->listen_fd);
     close(h->wake_fd);
     weir__free(h);

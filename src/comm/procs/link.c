@@ -52,6 +52,16 @@ void weir__world_send_abort(struct weir__world *w, const char *key, weir_status 
     send_to_hub(w, WEIR__WIRE_ABORT, &m, sizeof m);
 }
 
+void weir__world_send_close(struct weir__world *w, const char *key, int to, bool closes,
+                            uint64_t messages)
+{
+    struct weir__wire_close m = {
+        .from = (uint32_t)w->rank, .to = (uint32_t)to, .messages = messages};
+
+    snprintf(m.key, sizeof m.key, "%s", key);
+    send_to_hub(w, closes ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &m, sizeof m);
+}
+
 /* ---- messages ---- */
 
 /* Gathers of that key, or all, are over. */
@@ -116,6 +126,7 @@ static void take_message(struct weir__world *w, enum weir__wire_type type, const
     const struct weir__wire_text *text = payload;
     const struct weir__wire_gathered *all = payload;
     const struct weir__wire_gone *gone = payload;
+    const struct weir__wire_close *close = payload;
 
     w->last_ns = weir__clock_ns();
     switch (type) {
@@ -134,6 +145,11 @@ static void take_message(struct weir__world *w, enum weir__wire_type type, const
     case WEIR__WIRE_GONE:
         if ((int)gone->rank < w->ranks && (int)gone->rank != w->rank)
             lose(w, (int)gone->rank, (enum weir__gone)gone->how, gone->text);
+        break;
+    case WEIR__WIRE_CLOSES:
+    case WEIR__WIRE_RECEIVED:
+        if ((int)close->to == w->rank && (int)close->from < w->ranks)
+            weir__procs_see_close(w, close, type == WEIR__WIRE_CLOSES);
         break;
     default:
         lose_hub(w, WEIR__GONE_DIED, "rank 0 sent a message out of turn");

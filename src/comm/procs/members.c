@@ -261,11 +261,27 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     return WEIR_OK;
 }
 
+void weir__procs_see_close(struct weir__world *w, const struct weir__wire_close *message,
+                           bool closes)
+{
+    struct weir__participant *woken = NULL;
+
+    weir__mutex_lock(&w->lock);
+    for (struct weir__procs_group *p = w->groups; p; p = p->next)
+        for (int i = 0; i < p->ranks && w->engine && w->engine->see_close; i++)
+            if (p->world_rank[i] == (int)message->from && !strcmp(p->key, message->key))
+                w->engine->see_close(p, i, closes, message->messages, &woken);
+    weir__mutex_unlock(&w->lock);
+    weir__procs_wake(woken, NULL);
+}
+
 void weir__procs_group_free(struct weir__procs_group *p)
 {
     struct weir__world *w = p->world;
     struct weir__procs_group **at;
 
+    if (w->engine->quit && p->group)
+        w->engine->quit(p);
     weir__mutex_lock(&w->lock);
     for (at = &w->groups; *at != p; at = &(*at)->next)
         ;

@@ -40,6 +40,8 @@
  *   cells, reached, comm, nccl   maker (engine->open), before        callers; progress and    lock (`group` is set
  *                                `group`                             link if `group` is set   under it)
  *   group, early                 maker, link                         all                      lock
+ *   counts                       maker (engine->open); callers,      the same                 lock
+ *                                progress, link
  *   idle                         callers, progress, link             the same                 lock
  *
  *   call (rendezvous, visit)     its caller until `begin`, then      the same                 lock; what reports read
@@ -160,6 +162,13 @@ bool weir__world_is_left(const struct weir__world *world);
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 
+/* To a rank of the world, of a group of that key: this one closes it and has sent it so many
+ * messages; or it has received what that one, which closes it, has sent. */
+void weir__world_send_close(struct weir__world *world, const char *key, int to, bool closes,
+                            uint64_t messages);
+/* gone.c: whether messages still reach others. */
+bool weir__world_is_linked(struct weir__world *world);
+
 /* ---- calls.c: called by the link ---- */
 
 /* A rank is gone: groups with it break. */
@@ -167,6 +176,9 @@ void weir__procs_see_gone(struct weir__world *world, int rank);
 /* Somebody else has broken that group. */
 void weir__procs_see_abort(struct weir__world *world, const char *key, weir_status status,
                            const char *text);
+/* A member closes a group; or it has received what this rank, which closes it, sent. */
+void weir__procs_see_close(struct weir__world *world, const struct weir__wire_close *message,
+                           bool closes);
 extern const struct weir__transport weir__procs_transport;
 
 /* ---- members.c: a group's part of a world ---- */

@@ -84,6 +84,17 @@ static const char *check_gone(const void *payload)
     return ends(m->text, sizeof m->text) ? NULL : "a text without end";
 }
 
+static const char *check_close(const void *payload)
+{
+    const struct weir__wire_close *m = payload;
+
+    if (!is_rank(m->from) || !is_rank(m->to) || m->from == m->to)
+        return "a rank that is out of range";
+    if (m->messages > WEIR__WIRE_MESSAGES)
+        return "a count that is out of range";
+    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+}
+
 static const struct {
     bool there;
     size_t size;
@@ -100,6 +111,8 @@ static const struct {
     [WEIR__WIRE_ABORT] = {true, sizeof(struct weir__wire_text), check_text},
     [WEIR__WIRE_GONE] = {true, sizeof(struct weir__wire_gone), check_gone},
     [WEIR__WIRE_BYE] = {true, 0, NULL},
+    [WEIR__WIRE_CLOSES] = {true, sizeof(struct weir__wire_close), check_close},
+    [WEIR__WIRE_RECEIVED] = {true, sizeof(struct weir__wire_close), check_close},
 };
 
 int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, void *payload,

@@ -13,13 +13,14 @@
 #include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 3,
+    WEIR__WIRE_VERSION = 4,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with its end */
     WEIR__WIRE_BLOB = 128,
 };
 #define WEIR__WIRE_MAGIC UINT32_C(0x77656972)
+#define WEIR__WIRE_MESSAGES (UINT64_C(1) << 60) /* more than were ever sent */
 
 enum weir__wire_type {
     WEIR__WIRE_HELLO = 1, /* to the hub, first of all */
@@ -31,8 +32,10 @@ enum weir__wire_type {
     WEIR__WIRE_PING,      /* to the hub */
     WEIR__WIRE_PONG,      /* to a rank */
     WEIR__WIRE_ABORT,     /* to the hub, which passes it on: a group is broken */
-    WEIR__WIRE_GONE, /* to all ranks: one of them is; to the hub: one of the sender's host is */
-    WEIR__WIRE_BYE,  /* to the hub: a rank leaves in peace */
+    WEIR__WIRE_GONE,     /* to all ranks: one of them is; to the hub: one of the sender's host is */
+    WEIR__WIRE_BYE,      /* to the hub: a rank leaves in peace */
+    WEIR__WIRE_CLOSES,   /* to a member of a group: the sender closes it, and sent so much */
+    WEIR__WIRE_RECEIVED, /* to a member that closes: what it sent has come */
 };
 
 struct weir__wire_header {
@@ -76,6 +79,13 @@ struct weir__wire_gone {
     uint32_t rank;
     uint32_t how; /* enum weir__gone */
     char text[WEIR__WIRE_TEXT];
+};
+
+/* Passed on by the hub. A group is left in peace: all calls of `from` are over there. */
+struct weir__wire_close {
+    char key[WEIR__WIRE_KEY];
+    uint32_t from, to; /* ranks of the world */
+    uint64_t messages; /* by the engine, from one to the other, since the group was made */
 };
 
 /* What is sent to a rank; what is sent to the hub is short. */

@@ -173,8 +173,12 @@ static void member_kernel(const void *params, struct weir__member *member)
 {
     const struct weir__kernel_params *p = params;
 
-    *member = (struct weir__member){
-        .meets = *p->collective, .group = "", .name = p->collective, .to = -1, .from = -1};
+    *member = (struct weir__member){.meets = *p->collective,
+                                    .group = "",
+                                    .of_some = p->ranks,
+                                    .name = p->collective,
+                                    .to = -1,
+                                    .from = -1};
 }
 
 /* The name lives as long as the plan's graph, and so as long as the kernel. */

@@ -30,6 +30,7 @@
       (const void *from, int count, void *type, int to, int tag, void *comm, void **request))     \
     X(irecv, "MPI_Irecv",                                                                         \
       (void *to, int count, void *type, int from, int tag, void *comm, void **request))           \
+    X(iprobe, "MPI_Iprobe", (int from, int tag, void *comm, int *flag, void *status))             \
     X(test, "MPI_Test", (void **request, int *flag, void *status))                                \
     X(error_string, "MPI_Error_string", (int code, char *text, int *length))
 

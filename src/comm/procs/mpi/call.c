@@ -53,7 +53,7 @@ static int tag_of(const struct weir__rendezvous *m, int what)
     char *rest;
 
     if (is_named(m->channel)) /* of all names and numbers: names.c */
-        return 3 * 4 + what;
+        return WEIR__MPI_NAMED_TAG + what;
     if (!strncmp(name, pair, sizeof pair - 1)) {
         long from = strtol(name + sizeof pair - 1, &rest, 10);
 
@@ -103,6 +103,7 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
             c->record_size += v->staged[i].bytes;
         }
     v->mpi = c;
+    c->p = p;
     WEIR__EACH_RANK(rank, &m->channel->members)
     {
         if (rank == p->self)
@@ -450,6 +451,7 @@ void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
         c->pieces[c->npieces++] = (struct weir__mpi_piece){v->staged[i].piece, v->staged[i].bytes};
     v->nstaged = 0;
     v->mpi = NULL;
+    c->p = NULL;
     c->next = p->world->mpi->orphans;
     p->world->mpi->orphans = c;
 }

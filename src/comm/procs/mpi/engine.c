@@ -215,6 +215,8 @@ static weir_status mpi_open(struct weir__procs_group *p, const struct weir__rank
     weir_status st;
 
     snprintf(ready, sizeof ready, "%.80s ready", p->key);
+    if (!weir__mpi_counts_make(p))
+        return weir__fail_nomem("making a group of %d ranks", p->ranks);
     if ((st = meet_members(p, p->key, members, timeout_ns)) || (st = make_comm(p)))
         return st;
     return meet_members(p, ready, members, timeout_ns);
@@ -226,6 +228,7 @@ static void mpi_close(struct weir__procs_group *p)
     weir__mpi_forget_names(p);
     if (p->comm && p->group && !atomic_load(&p->group->broken))
         p->world->mpi->api->comm_free(&p->comm);
+    weir__free(p->counts);
 }
 
 /* All that peers get is a copy: MPI may hold it longer than the call lasts. */
@@ -288,11 +291,14 @@ const struct weir__engine weir__mpi_engine = {
     .part = mpi_part,
     .open = mpi_open,
     .close = mpi_close,
+    .quit = weir__mpi_quit,
+    .see_close = weir__mpi_see_close,
     .show = mpi_show,
     .meet = weir__mpi_meet,
     .leave = mpi_leave,
     .left = weir__mpi_left,
     .give_up = weir__mpi_give_up,
+    .closed = weir__mpi_closed,
     .may_come = weir__mpi_may_come,
     .broken = mpi_broken,
     .pause = mpi_pause,

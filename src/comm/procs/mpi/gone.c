@@ -1,4 +1,4 @@
-/* Ranks that died or left while a call of engine `mpi` waits for them. */
+/* Ranks that died while a call of engine `mpi` waits for them. */
 #include <stdio.h>
 
 #include "comm/procs/mpi/mpi.h"
@@ -34,21 +34,4 @@ enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir
     snprintf(text, sizeof text, "rank %d died", dead);
     weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, dead < 0 ? v->mpi->error : text, woken);
     return WEIR__STEP_BROKE;
-}
-
-/* A send is over when MPI has a copy, so a rank may leave before its record is here; a look may
- * take in one message of many. What it sent is here once there was time for it and MPI was asked
- * often. */
-bool weir__mpi_may_come(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
-{
-    enum { LOOKS = 100 };
-    const struct weir__visit *v = m->more;
-    struct weir__mpi_call *c = v->mpi;
-    uint64_t now = weir__clock_ns();
-
-    if (atomic_load(&p->world->peers[p->world_rank[rank]].gone) != WEIR__GONE_LEFT)
-        return false;
-    if (!c->left_ns)
-        c->left_ns = now;
-    return ++c->left_looks < LOOKS || now - c->left_ns < WEIR__MPI_PATIENCE_NS;
 }

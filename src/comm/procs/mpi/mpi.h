@@ -18,6 +18,8 @@ struct weir__mpi {
 /* A message with a record has room for it and for so many shown bytes. */
 enum {
     WEIR__MPI_SHORT = 4096,
+    WEIR__MPI_NAMED_TAG = 3 * 4, /* of records of calls by name */
+    WEIR__MPI_NO_TAG,            /* nothing has it: not of a name's, which are records alone */
     WEIR__MPI_MESSAGE_ROOM = (sizeof(struct weir__record) + WEIR__MPI_SHORT + 63) & ~63
 };
 
@@ -33,6 +35,7 @@ enum weir__mpi_role {
 /* A call under way. */
 struct weir__mpi_call {
     struct weir__mpi_call *next; /* of orphans */
+    struct weir__procs_group *p; /* NULL of an orphan */
     bool moves;                  /* records were exchanged; bytes are on their way */
     bool gathers;                /* of a call in rounds: what ranks made in the first is, too */
     int nrequests, room;
@@ -43,8 +46,6 @@ struct weir__mpi_call {
     } * requests;
     struct weir__ranks arrived; /* whose records are here */
     int narrived;
-    uint64_t left_ns; /* since when a rank that has left is missing; 0: none is */
-    int left_looks;   /* for its record, since then */
     uint64_t failed_ns;
     char error[300];
     size_t record_size;
@@ -62,7 +63,7 @@ struct weir__mpi_call {
  * MPI says against it is kept in the call. */
 bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum weir__mpi_role role,
                     int rank, void *memory, size_t bytes, int tag);
-/* Looks at all; false if none of `roles` is under way any more. */
+/* Looks at all; false if none of `roles` is under way any more. What has come is counted. */
 bool weir__mpi_is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles);
 
 /* ---- names.c: under world->lock ---- */
@@ -91,6 +92,28 @@ void weir__mpi_bury(struct weir__mpi *mpi);
 /* For a call that cannot go on yet: it waits, or if MPI failed and time is up the group breaks. */
 enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
                                         struct weir__participant **woken);
-bool weir__mpi_may_come(struct weir__procs_group *p, struct weir__rendezvous *m, int rank);
+
+/* ---- close.c: under world->lock, but for what opens and closes ---- */
+
+/* Of a group: messages between this rank and each other one. */
+struct weir__mpi_counts {
+    bool closes; /* this rank does */
+    int nclosing;
+    struct weir__mpi_count {
+        uint64_t sent, received;
+        uint64_t announced; /* how many it sent, once it `closes` */
+        bool closes;
+        bool has; /* what this rank sent: it said so */
+    } of[];       /* by rank */
+};
+
+bool weir__mpi_counts_make(struct weir__procs_group *p);
+/* One of its messages is here. */
+void weir__mpi_count_received(struct weir__procs_group *p, int rank);
+void weir__mpi_quit(struct weir__procs_group *p);
+void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
+                         struct weir__participant **woken);
+bool weir__mpi_closed(const struct weir__procs_group *p, int rank);
+bool weir__mpi_may_come(const struct weir__procs_group *p, int rank);
 
 #endif

@@ -56,6 +56,7 @@ static bool make_names(struct weir__procs_group *p)
 
     if (names && (names->receives = weir__calloc(1, sizeof *names->receives)) &&
         (names->receives->records = weir__malloc((size_t)p->ranks * WEIR__MPI_MESSAGE_ROOM))) {
+        names->receives->p = p;
         p->names = names;
         return true;
     }
@@ -116,6 +117,7 @@ void weir__mpi_forget_names(struct weir__procs_group *p)
         weir__free(e);
     }
     weir__mutex_lock(&p->world->lock);
+    names->receives->p = NULL;
     names->receives->next = mpi->orphans;
     mpi->orphans = names->receives;
     weir__mutex_unlock(&p->world->lock);

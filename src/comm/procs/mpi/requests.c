@@ -11,6 +11,11 @@ static void note_error(const struct weir__mpi *mpi, struct weir__mpi_call *c, in
     weir__mpi_error_text(mpi->api, code, c->error, sizeof c->error);
 }
 
+static bool is_send(int role)
+{
+    return role == WEIR__MPI_SEND_RECORD || role == WEIR__MPI_SEND_BYTES;
+}
+
 bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum weir__mpi_role role,
                     int rank, void *memory, size_t bytes, int tag)
 {
@@ -25,13 +30,15 @@ bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum 
             return false;
         r = &c->requests[c->nrequests];
         *r = (struct weir__mpi_request){.role = (short)role, .rank = (short)rank};
-        code = role == WEIR__MPI_SEND_RECORD || role == WEIR__MPI_SEND_BYTES
+        code = is_send(role)
                    ? api->isend(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle)
                    : api->irecv(memory, (int)n, api->byte, rank, tag, p->comm, &r->handle);
-        if (code)
+        if (code) {
             note_error(p->world->mpi, c, code);
-        else
+        } else {
             c->nrequests++;
+            p->counts->of[rank].sent += is_send(role);
+        }
         memory = (char *)memory + n;
         bytes -= n;
     } while (bytes);
@@ -50,6 +57,8 @@ bool weir__mpi_is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *
             if ((code = mpi->api->test(&r->handle, &flag, NULL)))
                 note_error(mpi, c, code);
             r->over = flag || code;
+            if (flag && !code && c->p && !is_send(r->role))
+                weir__mpi_count_received(c->p, r->rank);
         }
         under_way |= !r->over && roles >> r->role & 1;
     }

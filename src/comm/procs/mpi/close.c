@@ -1,0 +1,154 @@
+/* A group of engine `mpi` is closed, and no message is lost by it.
+ *
+ * A send is over when MPI has a copy, which may come later than what the link says: without more
+ * nobody could tell a record that is on its way from one that will never be. And MPI may hold the
+ * copy back until the sender calls it again. So a rank that closes a group, whose calls are all
+ * over, tells each member how many messages it sent it, keeps MPI going until each has said that it
+ * has them, and leaves only then:
+ *
+ *   closes ─ CLOSES(messages) ─▶ the member counts what has come. All: it says so, and the rank is
+ *                                gone for every call that waits for it. Else it is waited for
+ *   ends   ◀─ RECEIVED ───────── or CLOSES of the member, whose calls are over too, or it is gone
+ *
+ * The link keeps the order of what a rank says, and the hub that of what it passes on: whoever
+ * hears that a rank has left heard before what it sent to each group, or that the group is broken.
+ */
+#include <stdio.h>
+
+#include "comm/procs/mpi/mpi.h"
+
+/* A member that answers so late is left alone: what it lacks it waits for by itself. */
+#define QUIT_NS UINT64_C(10000000000)
+#define PAUSE_NS INT64_C(500000)
+
+bool weir__mpi_counts_make(struct weir__procs_group *p)
+{
+    struct weir__mpi_counts *c = weir__calloc(1, sizeof *c + (size_t)p->ranks * sizeof *c->of);
+
+    weir__mutex_lock(&p->world->lock); /* the link knows the group already */
+    p->counts = c;
+    weir__mutex_unlock(&p->world->lock);
+    return c;
+}
+
+static bool has_all(const struct weir__mpi_count *c)
+{
+    return c->closes && c->received == c->announced;
+}
+
+static void answer(struct weir__procs_group *p, int rank)
+{
+    const struct weir__mpi_count *c = &p->counts->of[rank];
+
+    if (has_all(c) && !p->counts->closes) /* else it is told that this rank closes too */
+        weir__world_send_close(p->world, p->key, p->world_rank[rank], false, c->received);
+}
+
+static void break_for(struct weir__procs_group *p, int rank, uint64_t messages,
+                      struct weir__participant **woken)
+{
+    char text[200];
+
+    snprintf(text, sizeof text,
+             "group '%s': rank %d says that it sent %llu messages, but %llu have come, and %llu "
+             "were announced before",
+             p->group->name, rank, (unsigned long long)messages,
+             (unsigned long long)p->counts->of[rank].received,
+             (unsigned long long)p->counts->of[rank].announced);
+    weir__procs_break(p, WEIR_EINTERNAL, text, true, woken);
+}
+
+void weir__mpi_count_received(struct weir__procs_group *p, int rank)
+{
+    struct weir__mpi_count *c = &p->counts->of[rank];
+
+    c->received++;
+    answer(p, rank);
+}
+
+void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
+                         struct weir__participant **woken)
+{
+    struct weir__mpi_count *c;
+
+    if (!p->counts || rank == p->self)
+        return;
+    c = &p->counts->of[rank];
+    if (!closes) {
+        c->has |= p->counts->closes && messages == c->sent;
+        return;
+    }
+    if (messages < c->received || (c->closes && messages != c->announced)) {
+        if (p->group)
+            break_for(p, rank, messages, woken);
+        return;
+    }
+    p->counts->nclosing += !c->closes;
+    c->closes = true;
+    c->announced = messages;
+    answer(p, rank);
+}
+
+bool weir__mpi_closed(const struct weir__procs_group *p, int rank)
+{
+    if (!p->counts)
+        return false;
+    return rank < 0 ? p->counts->nclosing > 0 : has_all(&p->counts->of[rank]);
+}
+
+bool weir__mpi_may_come(const struct weir__procs_group *p, int rank)
+{
+    const struct weir__mpi_count *c = p->counts ? &p->counts->of[rank] : NULL;
+
+    return c && c->closes && c->received < c->announced;
+}
+
+/* Everybody else has what this rank sent, or will never want it. */
+static bool is_over(struct weir__procs_group *p)
+{
+    if (atomic_load(&p->group->broken) || !weir__world_is_linked(p->world))
+        return true;
+    for (int i = 0; i < p->ranks; i++) {
+        const struct weir__mpi_count *c = &p->counts->of[i];
+
+        if (i != p->self && c->sent && !c->has && !c->closes &&
+            !atomic_load(&p->world->peers[p->world_rank[i]].gone))
+            return false;
+    }
+    return true;
+}
+
+/* MPI moves what it has when it is asked anything. */
+static void keep_going(const struct weir__procs_group *p)
+{
+    const struct weir__mpi_api *api = p->world->mpi->api;
+    int flag;
+
+    api->iprobe((p->self + 1) % p->ranks, WEIR__MPI_NO_TAG, p->comm, &flag, NULL);
+}
+
+void weir__mpi_quit(struct weir__procs_group *p)
+{
+    struct weir__world *w = p->world;
+    uint64_t until = weir__clock_ns() + QUIT_NS;
+    _Atomic uint32_t nobody = 0;
+    bool over = false;
+
+    if (!p->counts || !p->comm || atomic_load(&p->group->broken))
+        return;
+    weir__mutex_lock(&w->lock);
+    p->counts->closes = true;
+    for (int i = 0; i < p->ranks; i++)
+        if (i != p->self)
+            weir__world_send_close(w, p->key, p->world_rank[i], true, p->counts->of[i].sent);
+    weir__mutex_unlock(&w->lock);
+    while (weir__clock_ns() < until) {
+        weir__mutex_lock(&w->lock);
+        if (!(over = is_over(p)))
+            keep_going(p);
+        weir__mutex_unlock(&w->lock);
+        if (over)
+            return;
+        weir__futex_wait(&nobody, 0, PAUSE_NS);
+    }
+}
