@@ -8,5 +8,5 @@ Which operators a graph has is not decided here (``rewrite``), nor how it is bui
 """
 
 from . import operators, products  # noqa: F401  isort: skip
-from . import composed, indices  # noqa: F401  isort: skip
+from . import bits, composed, indices, windows  # noqa: F401  isort: skip
 from . import backward, collectives  # noqa: F401  isort: skip

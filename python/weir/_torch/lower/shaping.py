@@ -112,11 +112,6 @@ def _attends_safely(node):
     return not causal or _sizes(node, 0)[-2] == _sizes(node, 1)[-2]
 
 
-def _along_is_fixed(node):
-    sizes, dim = _sizes(node, 0), node.args[1]
-    return isinstance(sizes[dim], int)
-
-
 def _rest_is_fixed(node):
     """All but the first, which is said as -1."""
     return not _is_open(_sizes(node, 0)[1:])
@@ -142,7 +137,6 @@ _SAFE = {
     aten.scatter_add.default: lambda node: _sizes(node, 2) == _sizes(node, 3),
     aten.scatter.src: lambda node: _sizes(node, 2) == _sizes(node, 3),
     aten.copy.default: lambda node: _sizes(node, 0) == _sizes(node, 1),
-    aten.cumsum.default: _along_is_fixed,
     aten.convolution.default: _rest_is_fixed,
     aten.native_group_norm.default: _rest_is_fixed,
     aten.tril.default: _ends_fixed,
@@ -153,7 +147,10 @@ _SAFE = {
             aten.var.correction,
             aten.constant_pad_nd.default,
             aten.max_pool2d_with_indices.default,
+            aten.max_pool3d_with_indices.default,
             aten.avg_pool2d.default,
+            aten.avg_pool3d.default,
+            aten._adaptive_avg_pool2d.default,
             aten.index_put.default,
             aten.index_copy.default,
             aten.scatter.value,
