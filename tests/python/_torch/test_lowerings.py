@@ -84,7 +84,10 @@ CASES = {
     "gelu by tanh": lambda: F.gelu(X, approximate="tanh"),
     "max and min of a dim": lambda: (torch.max(X, 1), torch.min(X, -1, keepdim=True)),
     "any and all": lambda: ((X > 2).any(), (X > -1).all(1), (X > 2).any(-1)),
-    "var": lambda: (X.var(1), X.var((1, 2), correction=0)),
+    "var": lambda: (X.var(1), X.var((1, 2), correction=0), X.std(-1), X.std()),
+    "fill": lambda: (
+        torch.ops.aten.fill.Scalar(X, 2.0), torch.ops.aten.fill.Tensor(WHOLE, X[0, 0, 0, 0].long()),
+    ),
     "sort": lambda: torch.sort(X, dim=1, descending=True, stable=True),
     "complex rotary": lambda: torch.view_as_real(
         torch.view_as_complex(X.reshape(2, 6, 9, 4, 2))

@@ -202,6 +202,25 @@ def _var(x, dim=None, out=None, correction=1, keepdim=False):
     return (made * (n / (n - correction))).cast(out)
 
 
+@lowers(aten.std.correction)
+def _std(x, dim=None, out=None, correction=1, keepdim=False):
+    return _C.sqrt(_var(_wide(x), dim, _wide(x).dtype, correction, keepdim)).cast(out)
+
+
+# ---- numbers in every place ----
+
+
+@lowers(aten.fill.Scalar)
+def _fill(x, value, out):
+    _need(isinstance(value, (int, float)) and (out.is_floating_point or float(value).is_integer()))
+    return _fill_tensor(x, _constant(value, out), out)
+
+
+@lowers(aten.fill.Tensor)
+def _fill_tensor(x, value, out):
+    return value.cast(out).reshape((1,) * x.ndim).expand(tuple(x.shape)).clone()
+
+
 # ---- norms ----
 
 

@@ -63,7 +63,7 @@ class _Windows:
         return [min(at + self.size, most) - max(at, least) for at in starts]
 
 
-def _all(x, n):
+def for_each(x, n):
     """A number for each of n dims; one stands for all."""
     x = list(x) if isinstance(x, (list, tuple)) else [x]
     return x * n if len(x) == 1 else x
@@ -71,9 +71,9 @@ def _all(x, n):
 
 def _windows(x, n, size, stride, padding, dilation, ceil_mode):
     _need(x.ndim in (n + 1, n + 2) and x.dtype.is_floating_point and 0 not in x.shape)
-    size = _all(size, n)
-    stride = _all(stride, n) if stride or isinstance(stride, int) else size
-    given = zip(x.shape[-n:], size, stride, _all(padding, n), _all(dilation, n), strict=True)
+    size = for_each(size, n)
+    stride = for_each(stride, n) if stride or isinstance(stride, int) else size
+    given = zip(x.shape[-n:], size, stride, for_each(padding, n), for_each(dilation, n), strict=True)
     return [_Windows(*each, ceil_mode) for each in given]
 
 
@@ -125,7 +125,8 @@ def _adaptive_avg_pool(x, size, out):
     _need(x.dtype.is_floating_point)
     if list(size) == [1, 1]:
         return _C.mean(x, (x.ndim - 2, x.ndim - 1), True)
-    *rest, rows, columns = x.shape
-    _need(all(size) and rows and rows % size[0] == 0 and columns % size[1] == 0)
-    cut = x.reshape((*rest, size[0], rows // size[0], size[1], columns // size[1]))
+    rows, columns = x.shape[-2:]
+    _need(all(size) and 0 not in x.shape and rows % size[0] == 0 and columns % size[1] == 0)
+    # The first size may be open.
+    cut = x.reshape((-1, *x.shape[1:-2], size[0], rows // size[0], size[1], columns // size[1]))
     return _C.mean(cut, (cut.ndim - 3, cut.ndim - 1), False)
