@@ -123,31 +123,16 @@ weir_status weir_cumprod(weir_tensor *x, int dim, weir_tensor **out)
     return weir__op_run(&weir__op_cumprod, &p, &x, 1, out);
 }
 
-/* Releases what the caller did not ask for. */
-static weir_status run_extreme(const struct weir__op *op, weir_tensor *x, int dim,
-                               weir_tensor **values, weir_tensor **indices)
-{
-    struct scan_params p = {dim};
-    weir_tensor *out[2] = {NULL, NULL};
-    weir_status st = weir__op_run(op, &p, &x, 1, out);
-
-    if (values)
-        *values = out[0];
-    else
-        weir_tensor_release(out[0]);
-    if (indices)
-        *indices = out[1];
-    else
-        weir_tensor_release(out[1]);
-    return st;
-}
-
 weir_status weir_cummax(weir_tensor *x, int dim, weir_tensor **values, weir_tensor **indices)
 {
-    return run_extreme(&weir__op_cummax, x, dim, values, indices);
+    struct scan_params p = {dim};
+
+    return weir__rows_run_two(&weir__op_cummax, &p, x, values, indices);
 }
 
 weir_status weir_cummin(weir_tensor *x, int dim, weir_tensor **values, weir_tensor **indices)
 {
-    return run_extreme(&weir__op_cummin, x, dim, values, indices);
+    struct scan_params p = {dim};
+
+    return weir__rows_run_two(&weir__op_cummin, &p, x, values, indices);
 }
