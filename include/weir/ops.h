@@ -8,10 +8,10 @@
  *
  * Types: f16 and bf16 compute in f32. Integers wrap; their division truncates and x / 0
  * is 0; a negative integer power gives the quotient's integer part. bool has maximum,
- * minimum, comparisons, where, copies and casts, sum, max, min, argmax, sort, topk,
- * nonzero and the index reads. A scalar for an integer tensor must be representable in its
- * type, else WEIR_ERANGE; clamp's bounds saturate. Comparisons round a scalar to the
- * tensor's type first. NaN: maximum, minimum, max and min return NaN if an operand is NaN;
+ * minimum, bitwise and, or, xor and not, comparisons, where, copies and casts, sum, max, min,
+ * argmax, sort, topk, nonzero and the index reads. A scalar for an integer tensor must be
+ * representable in its type, else WEIR_ERANGE; clamp's bounds saturate. Comparisons round a scalar
+ * to the tensor's type first. NaN: maximum, minimum, max and min return NaN if an operand is NaN;
  * sort, topk and argmax treat it as the largest value.
  * threads  any, for all of these. */
 #ifndef WEIR_OPS_H
@@ -30,6 +30,11 @@ extern "C" {
 #define WEIR_BINARY_LIST(X) X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)
 /* give bool */
 #define WEIR_COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
+/* Of integers; and, or, xor and not of bool as well, as truth values. A shift by the type's width
+ * or more, or by a negative number, moves all bits out: 0 to the left, to the right the sign in
+ * every bit. To the right the sign follows. */
+#define WEIR_BITWISE_LIST(X) \
+    X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)
 
 #define WEIR_DECLARE_UNARY(name)                                                       \
     WEIR_API WEIR_MUST_USE weir_status weir_##name(weir_tensor *x, weir_tensor **out); \
@@ -48,7 +53,12 @@ WEIR_UNARY_LIST(WEIR_DECLARE_UNARY)
                                                                  weir_tensor *out);
 WEIR_BINARY_LIST(WEIR_DECLARE_BINARY)
 WEIR_COMPARE_LIST(WEIR_DECLARE_BINARY)
+WEIR_BITWISE_LIST(WEIR_DECLARE_BINARY)
 #undef WEIR_DECLARE_BINARY
+
+/* The bits that x has not; of bool, whether it is false. */
+WEIR_API WEIR_MUST_USE weir_status weir_bitwise_not(weir_tensor *x, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_bitwise_not_into(weir_tensor *x, weir_tensor *out);
 
 WEIR_API WEIR_MUST_USE weir_status weir_clamp(weir_tensor *x, double low, double high,
                                               weir_tensor **out);
@@ -151,6 +161,18 @@ WEIR_API WEIR_MUST_USE weir_status weir_layer_norm(weir_tensor *x, weir_tensor *
                                                    weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_rms_norm(weir_tensor *x, weir_tensor *weight, double eps,
                                                  weir_tensor **out);
+
+/* ---- scans: what the elements along dim come to up to each of them ----
+ * Sums and products of integers and bool are i64 and wrap; those of f32 run in f64. */
+WEIR_API WEIR_MUST_USE weir_status weir_cumsum(weir_tensor *x, int dim, weir_tensor **out);
+WEIR_API WEIR_MUST_USE weir_status weir_cumprod(weir_tensor *x, int dim, weir_tensor **out);
+/* The largest so far and, i64, where it was: the last of equal values. After a NaN all are NaN,
+ * each later one with its own place. Either output pointer may be NULL. */
+WEIR_API WEIR_MUST_USE weir_status weir_cummax(weir_tensor *x, int dim, weir_tensor **values,
+                                               weir_tensor **indices);
+/* The same with the smallest. */
+WEIR_API WEIR_MUST_USE weir_status weir_cummin(weir_tensor *x, int dim, weir_tensor **values,
+                                               weir_tensor **indices);
 
 /* ---- indices: i64 or i32; one out of range (or negative) puts the stream in error,
  * WEIR_ERANGE ---- */

@@ -8,6 +8,7 @@
 /* clang-format off */
 #define NAMED_OPS(X)                                                                           \
     WEIR_UNARY_LIST(X) WEIR_BINARY_LIST(X) WEIR_COMPARE_LIST(X) WEIR_REDUCE_LIST(X)             \
+    WEIR_BITWISE_LIST(X) X(bitwise_not) X(cumsum) X(cumprod) X(cummax) X(cummin)                \
     X(clamp) X(swiglu) X(cast) X(fill_) X(clone) X(contiguous) X(copy_) X(matmul) X(argmax)     \
     X(softmax) X(gather) X(index_select) X(scatter_add_) X(scatter_) X(topk) X(sort) X(argsort) X(nonzero)  \
     X(uniform_) X(normal_) X(transpose) X(permute) X(reshape) X(expand) X(wait_tensor)

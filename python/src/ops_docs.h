@@ -64,6 +64,34 @@
     "\n\n"                                                                      \
     ">>> weir.copy_(weir.zeros((2, 2)), weir.tensor([1.0, 2.0])).tolist()\n"    \
     "[[1.0, 2.0], [1.0, 2.0]]\n"
+#define DOC_cummax                                                                            \
+    "cummax(x, dim=-1) -> (Tensor, Tensor)\n"                                                 \
+    "\n"                                                                                      \
+    "The largest along dim up to each element, and where it was: the last of equal values.\n" \
+    "\n"                                                                                      \
+    ">>> [t.tolist() for t in weir.cummax(weir.tensor([1, 3, 2, 3]))]\n"                      \
+    "[[1, 3, 3, 3], [0, 1, 1, 3]]"
+#define DOC_cummin                                                                             \
+    "cummin(x, dim=-1) -> (Tensor, Tensor)\n"                                                  \
+    "\n"                                                                                       \
+    "The smallest along dim up to each element, and where it was: the last of equal values.\n" \
+    "\n"                                                                                       \
+    ">>> [t.tolist() for t in weir.cummin(weir.tensor([2, 1, 3, 1]))]\n"                       \
+    "[[2, 1, 1, 1], [0, 1, 1, 3]]"
+#define DOC_cumprod                                                       \
+    "cumprod(x, dim=-1) -> Tensor\n"                                      \
+    "\n"                                                                  \
+    "Products along dim up to each element; i64 for integers and bool.\n" \
+    "\n"                                                                  \
+    ">>> weir.cumprod(weir.tensor([1, 2, 3])).tolist()\n"                 \
+    "[1, 2, 6]"
+#define DOC_cumsum                                                    \
+    "cumsum(x, dim=-1) -> Tensor\n"                                   \
+    "\n"                                                              \
+    "Sums along dim up to each element; i64 for integers and bool.\n" \
+    "\n"                                                              \
+    ">>> weir.cumsum(weir.tensor([1, 2, 3])).tolist()\n"              \
+    "[1, 3, 6]"
 #define DOC_embedding                                           \
     "embedding(table, indices) -> Tensor\n"                     \
     "\n"                                                        \

@@ -16,6 +16,57 @@
     "\n"                                                                        \
     ">>> weir.add(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
     "[4.0, 6.0]"
+#define DOC_bitwise_and                                                                          \
+    "bitwise_and(a, b, out=None) -> Tensor\n"                                                    \
+    "\n"                                                                                         \
+    "A & b, the bits that both have, broadcast; of bool: both are true. A number may stand for " \
+    "one\n"                                                                                      \
+    "of the two.\n"                                                                              \
+    "\n"                                                                                         \
+    ">>> weir.bitwise_and(weir.tensor([12, 10]), 6).tolist()\n"                                  \
+    "[4, 2]"
+#define DOC_bitwise_left_shift                                                                    \
+    "bitwise_left_shift(a, b, out=None) -> Tensor\n"                                              \
+    "\n"                                                                                          \
+    "A << b, wrapping, broadcast; 0 where b is negative or no smaller than the type's width. A\n" \
+    "number may stand for one of the two.\n"                                                      \
+    "\n"                                                                                          \
+    ">>> weir.bitwise_left_shift(weir.tensor([1, -3]), 2).tolist()\n"                             \
+    "[4, -12]"
+#define DOC_bitwise_not                                                \
+    "bitwise_not(x, out=None) -> Tensor\n"                             \
+    "\n"                                                               \
+    "~x, the bits that x has not, elementwise; of bool: x is false.\n" \
+    "\n"                                                               \
+    ">>> weir.bitwise_not(weir.tensor([0, 5])).tolist()\n"             \
+    "[-1, -6]"
+#define DOC_bitwise_or                                                                           \
+    "bitwise_or(a, b, out=None) -> Tensor\n"                                                     \
+    "\n"                                                                                         \
+    "A | b, the bits that one of them has, broadcast; of bool: one is true. A number may stand " \
+    "for\n"                                                                                      \
+    "one of the two.\n"                                                                          \
+    "\n"                                                                                         \
+    ">>> weir.bitwise_or(weir.tensor([12, 10]), 6).tolist()\n"                                   \
+    "[14, 14]"
+#define DOC_bitwise_right_shift                                                                   \
+    "bitwise_right_shift(a, b, out=None) -> Tensor\n"                                             \
+    "\n"                                                                                          \
+    "A >> b, the sign follows, broadcast; the sign alone where b is negative or no smaller than " \
+    "the\n"                                                                                       \
+    "type's width. A number may stand for one of the two.\n"                                      \
+    "\n"                                                                                          \
+    ">>> weir.bitwise_right_shift(weir.tensor([9, -9]), 2).tolist()\n"                            \
+    "[2, -3]"
+#define DOC_bitwise_xor                                                                          \
+    "bitwise_xor(a, b, out=None) -> Tensor\n"                                                    \
+    "\n"                                                                                         \
+    "A ^ b, the bits that one of them has alone, broadcast; of bool: they differ. A number may " \
+    "stand\n"                                                                                    \
+    "for one of the two.\n"                                                                      \
+    "\n"                                                                                         \
+    ">>> weir.bitwise_xor(weir.tensor([12, 10]), 6).tolist()\n"                                  \
+    "[10, 12]"
 #define DOC_cast                                                           \
     "cast(x, dtype) -> Tensor\n"                                           \
     "\n"                                                                   \

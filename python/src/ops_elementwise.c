@@ -35,6 +35,7 @@ static PyObject *unary(PyObject **a, unary_fn fn, unary_into_fn into)
         return unary(a, weir_##name, weir_##name##_into); \
     }
 WEIR_UNARY_LIST(UNARY)
+UNARY(bitwise_not)
 
 struct binary {
     const char *name;
@@ -136,6 +137,7 @@ static PyObject *binary_call(const struct binary *b, PyObject **a)
     }
 WEIR_BINARY_LIST(BINARY)
 WEIR_COMPARE_LIST(BINARY)
+WEIR_BITWISE_LIST(BINARY)
 
 OP(clamp, 1, "x", "low", "high")
 {
@@ -198,8 +200,16 @@ OP(swiglu, 1, "x", "dim")
 PyObject *op_number(int which, PyObject *a, PyObject *b)
 {
     static const struct binary *const table[] = {
-        [NUMBER_ADD] = &add_binary, [NUMBER_SUB] = &sub_binary, [NUMBER_MUL] = &mul_binary,
-        [NUMBER_DIV] = &div_binary, [NUMBER_POW] = &pow_binary,
+        [NUMBER_ADD] = &add_binary,
+        [NUMBER_SUB] = &sub_binary,
+        [NUMBER_MUL] = &mul_binary,
+        [NUMBER_DIV] = &div_binary,
+        [NUMBER_POW] = &pow_binary,
+        [NUMBER_AND] = &bitwise_and_binary,
+        [NUMBER_OR] = &bitwise_or_binary,
+        [NUMBER_XOR] = &bitwise_xor_binary,
+        [NUMBER_LEFT] = &bitwise_left_shift_binary,
+        [NUMBER_RIGHT] = &bitwise_right_shift_binary,
     };
 
     if (which == NUMBER_MATMUL) {
@@ -227,6 +237,13 @@ PyObject *op_neg(PyObject *a)
     PyObject *slots[] = {a, NULL};
 
     return neg_body(slots);
+}
+
+PyObject *op_invert(PyObject *a)
+{
+    PyObject *slots[] = {a, NULL};
+
+    return bitwise_not_body(slots);
 }
 
 PyObject *op_abs(PyObject *a)

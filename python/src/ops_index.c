@@ -104,6 +104,53 @@ OP(sort, 1, "x", "dim", "descending")
     return pair(st, a[0], values, indices);
 }
 
+/* Sums and products so far; one result. */
+static PyObject *total(PyObject **a, weir_status (*fn)(weir_tensor *, int, weir_tensor **))
+{
+    weir_tensor *x, *out;
+    weir_status st;
+    int dim = -1;
+
+    if (!to_tensor(a[0], "x", &x) || !optional_int(a[1], "dim", &dim))
+        return NULL;
+    QUEUE(st, fn(x, dim, &out));
+    return result(st, a[0], out);
+}
+
+OP(cumsum, 1, "x", "dim")
+{
+    return total(a, weir_cumsum);
+}
+
+OP(cumprod, 1, "x", "dim")
+{
+    return total(a, weir_cumprod);
+}
+
+/* The largest and the smallest so far, and where they were. */
+static PyObject *so_far(PyObject **a,
+                        weir_status (*fn)(weir_tensor *, int, weir_tensor **, weir_tensor **))
+{
+    weir_tensor *x, *values, *indices;
+    weir_status st;
+    int dim = -1;
+
+    if (!to_tensor(a[0], "x", &x) || !optional_int(a[1], "dim", &dim))
+        return NULL;
+    QUEUE(st, fn(x, dim, &values, &indices));
+    return pair(st, a[0], values, indices);
+}
+
+OP(cummax, 1, "x", "dim")
+{
+    return so_far(a, weir_cummax);
+}
+
+OP(cummin, 1, "x", "dim")
+{
+    return so_far(a, weir_cummin);
+}
+
 OP(argsort, 1, "x", "dim", "descending")
 {
     weir_tensor *x, *indices;

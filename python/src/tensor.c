@@ -316,6 +316,11 @@ NUMBER(add, NUMBER_ADD)
 NUMBER(sub, NUMBER_SUB)
 NUMBER(mul, NUMBER_MUL)
 NUMBER(div, NUMBER_DIV)
+NUMBER(and, NUMBER_AND)
+NUMBER(or, NUMBER_OR)
+NUMBER(xor, NUMBER_XOR)
+NUMBER(left, NUMBER_LEFT)
+NUMBER(right, NUMBER_RIGHT)
 NUMBER(matmul, NUMBER_MATMUL)
 
 static PyObject *number_pow(PyObject *a, PyObject *b, PyObject *modulus)
@@ -391,6 +396,12 @@ bool add_tensor_type(PyObject *module)
         {Py_nb_true_divide, number_div},
         {Py_nb_power, number_pow},
         {Py_nb_matrix_multiply, number_matmul},
+        {Py_nb_and, number_and},
+        {Py_nb_or, number_or},
+        {Py_nb_xor, number_xor},
+        {Py_nb_lshift, number_left},
+        {Py_nb_rshift, number_right},
+        {Py_nb_invert, op_invert},
         {Py_nb_negative, op_neg},
         {Py_nb_absolute, op_abs},
         {Py_nb_bool, number_bool},

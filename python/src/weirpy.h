@@ -158,9 +158,22 @@ extern PyMethodDef exchange_functions[], exchange_methods[];
 /* ---- ops.c ---- */
 extern PyMethodDef op_functions[], op_methods[];
 PyObject *op_number(int which, PyObject *a, PyObject *b);
-enum { NUMBER_ADD, NUMBER_SUB, NUMBER_MUL, NUMBER_DIV, NUMBER_POW, NUMBER_MATMUL };
+enum {
+    NUMBER_ADD,
+    NUMBER_SUB,
+    NUMBER_MUL,
+    NUMBER_DIV,
+    NUMBER_POW,
+    NUMBER_AND,
+    NUMBER_OR,
+    NUMBER_XOR,
+    NUMBER_LEFT,
+    NUMBER_RIGHT,
+    NUMBER_MATMUL
+};
 PyObject *op_compare(PyObject *a, PyObject *b, int op);
 PyObject *op_neg(PyObject *a);
+PyObject *op_invert(PyObject *a);
 PyObject *op_abs(PyObject *a);
 
 /* ---- log.c ---- */

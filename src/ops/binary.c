@@ -1,9 +1,10 @@
-/* add, sub, mul, div, pow, maximum, minimum and the comparisons, between two
+/* add, sub, mul, div, pow, maximum, minimum, the bitwise operators and the comparisons, between two
  * tensors or a tensor and a number.
  *
  * Integers wrap; their division truncates and x / 0 is 0; a negative power is the
  * integer part of the quotient. maximum and minimum give NaN if either is. bool
- * has maximum (or), minimum (and) and comparisons (false < true). */
+ * has maximum (or), minimum (and), the bitwise operators but shifts, and comparisons (false <
+ * true). A shift by a negative number, or by the type's width or more, moves all bits out. */
 #include <string.h>
 
 #include "ops/call/registry.h"
@@ -56,6 +57,16 @@ static weir_status infer_all(struct weir__call *call)
     return infer(call, WEIR__TYPES_ALL, false);
 }
 
+static weir_status infer_integer(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_INTEGER, false);
+}
+
+static weir_status infer_bits(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_BITS, false);
+}
+
 static weir_status infer_compare(struct weir__call *call)
 {
     return infer(call, WEIR__TYPES_ALL, true);
@@ -95,19 +106,24 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
 }
 
 /* name, row name, code, types, flops, ns per 1024 elements, what it gives */
-#define BINARY_ROWS(X)                                                  \
-    X(add, "Add", ADD, number, 1, 0, "a + b")                           \
-    X(sub, "Sub", SUB, number, 1, 0, "a - b")                           \
-    X(mul, "Mul", MUL, number, 1, 0, "a * b")                           \
-    X(div, "Div", DIV, number, 1, 100, "a / b")                         \
-    X(pow, "Pow", POW, number, 30, 10000, "a^b")                        \
-    X(maximum, "Maximum", MAXIMUM, all, 1, 0, "the larger of a and b")  \
-    X(minimum, "Minimum", MINIMUM, all, 1, 0, "the smaller of a and b") \
-    X(eq, "Equal", EQ, compare, 1, 0, "a == b, as bool")                \
-    X(ne, "NotEqual", NE, compare, 1, 0, "a != b, as bool")             \
-    X(lt, "Less", LT, compare, 1, 0, "a < b, as bool")                  \
-    X(le, "LessEqual", LE, compare, 1, 0, "a <= b, as bool")            \
-    X(gt, "Greater", GT, compare, 1, 0, "a > b, as bool")               \
+#define BINARY_ROWS(X)                                                                        \
+    X(add, "Add", ADD, number, 1, 0, "a + b")                                                 \
+    X(sub, "Sub", SUB, number, 1, 0, "a - b")                                                 \
+    X(mul, "Mul", MUL, number, 1, 0, "a * b")                                                 \
+    X(div, "Div", DIV, number, 1, 100, "a / b")                                               \
+    X(pow, "Pow", POW, number, 30, 10000, "a^b")                                              \
+    X(maximum, "Maximum", MAXIMUM, all, 1, 0, "the larger of a and b")                        \
+    X(minimum, "Minimum", MINIMUM, all, 1, 0, "the smaller of a and b")                       \
+    X(bitwise_and, "BitwiseAnd", BITWISE_AND, bits, 1, 0, "bits that a and b have")           \
+    X(bitwise_or, "BitwiseOr", BITWISE_OR, bits, 1, 0, "bits that a or b has")                \
+    X(bitwise_xor, "BitwiseXor", BITWISE_XOR, bits, 1, 0, "bits that one of a and b has")     \
+    X(bitwise_left_shift, "BitwiseLeftShift", LEFT_SHIFT, integer, 1, 0, "a * 2^b, wrapping") \
+    X(bitwise_right_shift, "BitwiseRightShift", RIGHT_SHIFT, integer, 1, 0, "a / 2^b, down")  \
+    X(eq, "Equal", EQ, compare, 1, 0, "a == b, as bool")                                      \
+    X(ne, "NotEqual", NE, compare, 1, 0, "a != b, as bool")                                   \
+    X(lt, "Less", LT, compare, 1, 0, "a < b, as bool")                                        \
+    X(le, "LessEqual", LE, compare, 1, 0, "a <= b, as bool")                                  \
+    X(gt, "Greater", GT, compare, 1, 0, "a > b, as bool")                                     \
     X(ge, "GreaterEqual", GE, compare, 1, 0, "a >= b, as bool")
 
 #define DEFINE_BINARY(fn_name, row_name, CODE, types, flop, ns, text)                            \

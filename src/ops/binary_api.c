@@ -256,3 +256,88 @@ weir_status weir_ge_scalar_into(weir_tensor *a, double b, weir_tensor *out)
 {
     return run_scalar_into(&weir__op_ge, a, b, out);
 }
+
+weir_status weir_bitwise_and(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return run(&weir__op_bitwise_and, a, b, out);
+}
+weir_status weir_bitwise_and_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return run_into(&weir__op_bitwise_and, a, b, out);
+}
+weir_status weir_bitwise_and_scalar(weir_tensor *a, double b, weir_tensor **out)
+{
+    return run_scalar(&weir__op_bitwise_and, a, b, out);
+}
+weir_status weir_bitwise_and_scalar_into(weir_tensor *a, double b, weir_tensor *out)
+{
+    return run_scalar_into(&weir__op_bitwise_and, a, b, out);
+}
+
+weir_status weir_bitwise_or(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return run(&weir__op_bitwise_or, a, b, out);
+}
+weir_status weir_bitwise_or_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return run_into(&weir__op_bitwise_or, a, b, out);
+}
+weir_status weir_bitwise_or_scalar(weir_tensor *a, double b, weir_tensor **out)
+{
+    return run_scalar(&weir__op_bitwise_or, a, b, out);
+}
+weir_status weir_bitwise_or_scalar_into(weir_tensor *a, double b, weir_tensor *out)
+{
+    return run_scalar_into(&weir__op_bitwise_or, a, b, out);
+}
+
+weir_status weir_bitwise_xor(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return run(&weir__op_bitwise_xor, a, b, out);
+}
+weir_status weir_bitwise_xor_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return run_into(&weir__op_bitwise_xor, a, b, out);
+}
+weir_status weir_bitwise_xor_scalar(weir_tensor *a, double b, weir_tensor **out)
+{
+    return run_scalar(&weir__op_bitwise_xor, a, b, out);
+}
+weir_status weir_bitwise_xor_scalar_into(weir_tensor *a, double b, weir_tensor *out)
+{
+    return run_scalar_into(&weir__op_bitwise_xor, a, b, out);
+}
+
+weir_status weir_bitwise_left_shift(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return run(&weir__op_bitwise_left_shift, a, b, out);
+}
+weir_status weir_bitwise_left_shift_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return run_into(&weir__op_bitwise_left_shift, a, b, out);
+}
+weir_status weir_bitwise_left_shift_scalar(weir_tensor *a, double b, weir_tensor **out)
+{
+    return run_scalar(&weir__op_bitwise_left_shift, a, b, out);
+}
+weir_status weir_bitwise_left_shift_scalar_into(weir_tensor *a, double b, weir_tensor *out)
+{
+    return run_scalar_into(&weir__op_bitwise_left_shift, a, b, out);
+}
+
+weir_status weir_bitwise_right_shift(weir_tensor *a, weir_tensor *b, weir_tensor **out)
+{
+    return run(&weir__op_bitwise_right_shift, a, b, out);
+}
+weir_status weir_bitwise_right_shift_into(weir_tensor *a, weir_tensor *b, weir_tensor *out)
+{
+    return run_into(&weir__op_bitwise_right_shift, a, b, out);
+}
+weir_status weir_bitwise_right_shift_scalar(weir_tensor *a, double b, weir_tensor **out)
+{
+    return run_scalar(&weir__op_bitwise_right_shift, a, b, out);
+}
+weir_status weir_bitwise_right_shift_scalar_into(weir_tensor *a, double b, weir_tensor *out)
+{
+    return run_scalar_into(&weir__op_bitwise_right_shift, a, b, out);
+}

@@ -35,10 +35,20 @@ weir_status weir__check_type(const char *op, const struct weir__view *x, enum we
     static const char *const text[] = {
         [WEIR__TYPES_FLOAT] = "f32, f16, bf16 or f64",
         [WEIR__TYPES_NUMBER] = "floats and integers",
+        [WEIR__TYPES_INTEGER] = "i64, i32, i8 or u8",
+        [WEIR__TYPES_BITS] = "integers and bool",
     };
+    enum { FLOAT = 1, INTEGER = 2, BOOL = 4 };
+    static const unsigned char takes[] = {
+        [WEIR__TYPES_FLOAT] = FLOAT,
+        [WEIR__TYPES_NUMBER] = FLOAT | INTEGER,
+        [WEIR__TYPES_INTEGER] = INTEGER,
+        [WEIR__TYPES_BITS] = INTEGER | BOOL,
+        [WEIR__TYPES_ALL] = FLOAT | INTEGER | BOOL,
+    };
+    unsigned is = weir_dtype_is_float(x->dtype) ? FLOAT : x->dtype == WEIR_BOOL ? BOOL : INTEGER;
 
-    if (types == WEIR__TYPES_ALL || weir_dtype_is_float(x->dtype) ||
-        (types == WEIR__TYPES_NUMBER && x->dtype != WEIR_BOOL))
+    if (takes[types] & is)
         return WEIR_OK;
     return weir__fail(WEIR_EDTYPE, "%s takes %s, not %s", op, text[types], weir__view_text(x).text);
 }

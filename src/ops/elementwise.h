@@ -10,6 +10,8 @@ enum weir__types {
     WEIR__TYPES_FLOAT,  /* f32 f16 bf16 f64 */
     WEIR__TYPES_NUMBER, /* and i64 i32 i8 u8 */
     WEIR__TYPES_ALL,    /* and bool */
+    WEIR__TYPES_INTEGER,
+    WEIR__TYPES_BITS, /* integers and bool */
 };
 
 /* WEIR_EDTYPE naming the operator, what it takes and what it got. */

@@ -27,3 +27,20 @@ void weir__rows_init(struct weir__rows *rows, const struct weir__view *in,
     memcpy(rows->in_stride, a.stride, sizeof rows->in_stride);
     memcpy(rows->out_stride, b.stride, sizeof rows->out_stride);
 }
+
+weir_status weir__rows_run_two(const struct weir__op *op, const void *params, weir_tensor *x,
+                               weir_tensor **values, weir_tensor **indices)
+{
+    weir_tensor *out[2] = {NULL, NULL};
+    weir_status st = weir__op_run(op, params, &x, 1, out);
+
+    if (values)
+        *values = out[0];
+    else
+        weir_tensor_release(out[0]);
+    if (indices)
+        *indices = out[1];
+    else
+        weir_tensor_release(out[1]);
+    return st;
+}

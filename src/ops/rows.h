@@ -10,4 +10,9 @@
 void weir__rows_init(struct weir__rows *rows, const struct weir__view *in,
                      const struct weir__view *out, int dim);
 
+/* Runs an operator that gives values and where they were, and releases what the caller did not ask
+ * for: either pointer may be NULL. */
+weir_status weir__rows_run_two(const struct weir__op *op, const void *params, weir_tensor *x,
+                               weir_tensor **values, weir_tensor **indices);
+
 #endif

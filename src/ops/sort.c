@@ -83,24 +83,6 @@ static void cost(const struct weir__call *call, struct weir__cost *c)
     c->bytes = n * elem + m * (elem + 8);
 }
 
-/* Releases what the caller did not ask for. */
-static weir_status run(const struct weir__op *op, const void *params, weir_tensor *x,
-                       weir_tensor **values, weir_tensor **indices)
-{
-    weir_tensor *out[2] = {NULL, NULL};
-    weir_status st = weir__op_run(op, params, &x, 1, out);
-
-    if (values)
-        *values = out[0];
-    else
-        weir_tensor_release(out[0]);
-    if (indices)
-        *indices = out[1];
-    else
-        weir_tensor_release(out[1]);
-    return st;
-}
-
 struct sort_params {
     int64_t dim;
     bool descending;
@@ -156,7 +138,7 @@ weir_status weir_sort(weir_tensor *x, int dim, bool descending, weir_tensor **va
 {
     struct sort_params p = {dim, descending};
 
-    return run(&weir__op_sort, &p, x, values, indices);
+    return weir__rows_run_two(&weir__op_sort, &p, x, values, indices);
 }
 
 weir_status weir_argsort(weir_tensor *x, int dim, bool descending, weir_tensor **indices)
@@ -227,5 +209,5 @@ weir_status weir_topk(weir_tensor *x, int64_t k, int dim, bool largest, weir_ten
 {
     struct topk_params p = {k, dim, largest};
 
-    return run(&weir__op_topk, &p, x, values, indices);
+    return weir__rows_run_two(&weir__op_topk, &p, x, values, indices);
 }

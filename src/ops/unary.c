@@ -1,6 +1,8 @@
-/* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu, sin, cos and clamp.
+/* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu, sin, cos, bitwise_not and
+ * clamp.
  *
- * Integers: neg, abs, relu and clamp, wrapping. Everything else is for floats. */
+ * Integers: neg, abs, relu, bitwise_not and clamp, wrapping; bool: bitwise_not. Everything else is
+ * for floats. */
 #include <math.h>
 
 #include "ops/call/registry.h"
@@ -24,6 +26,11 @@ static weir_status infer_float(struct weir__call *call)
 static weir_status infer_number(struct weir__call *call)
 {
     return infer(call, WEIR__TYPES_NUMBER);
+}
+
+static weir_status infer_bits(struct weir__call *call)
+{
+    return infer(call, WEIR__TYPES_BITS);
 }
 
 static weir_status prepare(const struct weir__call *call, enum weir__unary_code code,
@@ -58,7 +65,8 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
     X(gelu, "Gelu", GELU, float, 40, 600, "x * Phi(x), by erf")      \
     X(silu, "Silu", SILU, float, 15, 400, "x * sigmoid(x)")          \
     X(sin, "Sin", SIN, float, 20, 8000, "sine")                      \
-    X(cos, "Cos", COS, float, 20, 8000, "cosine")
+    X(cos, "Cos", COS, float, 20, 8000, "cosine")                    \
+    X(bitwise_not, "BitwiseNot", BITWISE_NOT, bits, 1, 0, "bits that x has not")
 
 #define DEFINE_UNARY(fn_name, row_name, CODE, types, flop, ns, text)                             \
     static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \

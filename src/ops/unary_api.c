@@ -119,3 +119,12 @@ weir_status weir_silu_into(weir_tensor *x, weir_tensor *out)
 {
     return weir__op_run_into(&weir__op_silu, NULL, &x, 1, &out);
 }
+
+weir_status weir_bitwise_not(weir_tensor *x, weir_tensor **out)
+{
+    return weir__op_run(&weir__op_bitwise_not, NULL, &x, 1, out);
+}
+weir_status weir_bitwise_not_into(weir_tensor *x, weir_tensor *out)
+{
+    return weir__op_run_into(&weir__op_bitwise_not, NULL, &x, 1, &out);
+}

@@ -6,7 +6,22 @@ enum { REPEATS = 300, MAX_OUT = 3 };
 static const char spec[] = "cpu:cores=2,threads=1";
 
 /* What the operators are tried on, beside the world's f32[4, 6] tensors. */
-enum { INDEX, MASK, LINE, IMAGE, WEIGHT, ROW, RIGHT, SINES, HEADS, OUT, TRUTH, VIEW, SQUARE };
+enum {
+    INDEX,
+    MASK,
+    LINE,
+    IMAGE,
+    WEIGHT,
+    ROW,
+    RIGHT,
+    SINES,
+    HEADS,
+    OUT,
+    TRUTH,
+    VIEW,
+    SQUARE,
+    WHOLE
+};
 
 static weir_tensor *make(struct world *w, weir_dtype dtype, int ndim, const int64_t *shape)
 {
@@ -31,6 +46,7 @@ static void prepare(struct world *w)
     w->extra[SQUARE] = make(w, WEIR_F32, 2, (int64_t[]){6, 6});
     w->extra[OUT] = make(w, WEIR_F32, 2, (int64_t[]){4, 6});
     w->extra[TRUTH] = make(w, WEIR_BOOL, 2, (int64_t[]){4, 6});
+    w->extra[WHOLE] = make(w, WEIR_I64, 2, (int64_t[]){4, 6});
     CHECK_OK(weir_tensor_transpose(w->tensors[2], 0, 1, &w->extra[VIEW]));
     CHECK_OK(weir_device_sync(w->dev));
 }
@@ -66,6 +82,15 @@ WEIR_UNARY_LIST(UNARY)
     OP(name##_scalar_into, weir_##name##_scalar_into(X, 2, E(OUT)))
 WEIR_BINARY_LIST(BINARY)
 
+#define BITWISE(name)                                                 \
+    OP(name, weir_##name(E(INDEX), E(INDEX), out))                    \
+    OP(name##_into, weir_##name##_into(E(INDEX), E(INDEX), E(WHOLE))) \
+    OP(name##_scalar, weir_##name##_scalar(E(INDEX), 2, out))         \
+    OP(name##_scalar_into, weir_##name##_scalar_into(E(INDEX), 2, E(WHOLE)))
+WEIR_BITWISE_LIST(BITWISE)
+OP(bitwise_not, weir_bitwise_not(E(INDEX), out))
+OP(bitwise_not_into, weir_bitwise_not_into(E(INDEX), E(WHOLE)))
+
 #define COMPARE(name)                                   \
     OP(name, weir_##name(X, Y, out))                    \
     OP(name##_into, weir_##name##_into(X, Y, E(TRUTH))) \
@@ -97,6 +122,10 @@ OP(attention, weir_attention(X, Y, w->tensors[2], NULL, NULL, out))
 OP(argmax, weir_argmax(X, 1, false, out))
 OP(softmax, weir_softmax(X, 1, out))
 OP(softmax_outer, weir_softmax(X, 0, out))
+OP(cumsum, weir_cumsum(X, 0, out))
+OP(cumprod, weir_cumprod(X, 1, out))
+OP(cummax, weir_cummax(X, 1, &out[0], &out[1]))
+OP(cummin, weir_cummin(X, 0, NULL, &out[1]))
 OP(layer_norm, weir_layer_norm(X, E(ROW), E(ROW), 1e-5, out))
 OP(rms_norm, weir_rms_norm(X, E(ROW), 1e-5, out))
 OP(embedding, weir_embedding(X, E(INDEX), out))
@@ -129,16 +158,17 @@ static const struct row {
     ROW2(name){#name "_scalar", op_##name##_scalar, false}, \
         {#name "_scalar_into", op_##name##_scalar_into, false},
 #define ROW1(name) {#name, op_##name, false},
-    WEIR_UNARY_LIST(ROW2) WEIR_BINARY_LIST(ROW4) WEIR_COMPARE_LIST(ROW4) WEIR_REDUCE_LIST(ROW1)
-        ROW1(clamp) ROW1(where) ROW1(swiglu) ROW1(cast) ROW1(fill) ROW1(arange) ROW1(copy)
-            ROW1(contiguous) ROW1(copy_into) ROW1(concat) ROW1(matmul) ROW1(matmul_transposed)
-                ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear) ROW1(grouped_matmul) ROW1(conv2d)
-                    ROW1(attention) ROW1(argmax) ROW1(softmax) ROW1(softmax_outer) ROW1(layer_norm)
-                        ROW1(rms_norm) ROW1(embedding) ROW1(gather) ROW1(index_select)
-                            ROW1(scatter_add) ROW1(scatter) ROW1(topk) ROW1(topk_values) ROW1(sort)
-                                ROW1(sort_indices) ROW1(argsort) ROW1(moe_gating)
-                                    ROW1(expert_choice) ROW1(expert_order) ROW1(expert_sum)
-                                        ROW1(rotary) ROW1(random_uniform)
+    WEIR_UNARY_LIST(ROW2) ROW2(bitwise_not) WEIR_BINARY_LIST(ROW4) WEIR_BITWISE_LIST(ROW4)
+        WEIR_COMPARE_LIST(ROW4) WEIR_REDUCE_LIST(ROW1) ROW1(clamp) ROW1(where) ROW1(swiglu) ROW1(
+            cast) ROW1(fill) ROW1(arange) ROW1(copy) ROW1(contiguous) ROW1(copy_into) ROW1(concat)
+            ROW1(matmul) ROW1(matmul_transposed) ROW1(matmul_into) ROW1(matmul_bias) ROW1(linear)
+                ROW1(grouped_matmul) ROW1(conv2d) ROW1(attention) ROW1(argmax) ROW1(softmax)
+                    ROW1(softmax_outer) ROW1(cumsum) ROW1(cumprod) ROW1(cummax) ROW1(cummin)
+                        ROW1(layer_norm) ROW1(rms_norm) ROW1(embedding) ROW1(gather)
+                            ROW1(index_select) ROW1(scatter_add) ROW1(scatter) ROW1(topk)
+                                ROW1(topk_values) ROW1(sort) ROW1(sort_indices) ROW1(argsort)
+                                    ROW1(moe_gating) ROW1(expert_choice) ROW1(expert_order)
+                                        ROW1(expert_sum) ROW1(rotary) ROW1(random_uniform)
                                             ROW1(random_normal){"nonzero", op_nonzero, true},
 };
 

@@ -248,3 +248,44 @@ def test_whole_numbers_that_would_lose_bits_are_refused():
             use()
     assert (x + 2**62).tolist() == [2**62 + 2**53 + 1, 2**62 + 3]
     assert (x.cast(weir.float32) * 10**23).tolist()[1] == pytest.approx(3e23)
+
+
+def test_bits_by_pythons_operators_are_numpys():
+    np = pytest.importorskip("numpy")
+    draw = np.random.default_rng(5)
+    for dtype in (np.int64, np.int32, np.int8, np.uint8):
+        ends = np.iinfo(dtype)
+        a = draw.integers(ends.min, ends.max, (5, 7), dtype, endpoint=True)
+        b = draw.integers(ends.min, ends.max, 7, dtype, endpoint=True)
+        shift = draw.integers(0, ends.bits, (5, 1), dtype)
+        x, y, by = map(weir.asarray, (a, b, shift))
+        pairs = (
+            (x & y, a & b), (x | y, a | b), (x ^ y, a ^ b), (~x, ~a), (x << by, a << shift),
+            (x >> by, a >> shift), (x & 12, a & dtype(12)), (12 | x, a | dtype(12)), (x ^ 3, a ^ dtype(3)),
+            (x << 3, a << dtype(3)), (x >> 2, a >> dtype(2)), (1 << by, dtype(1) << shift),
+            (np.bitwise_and(x, y), a & b), (np.invert(x), ~a), (np.right_shift(x, by), a >> shift),
+        )  # fmt: skip
+        for got, want in pairs:
+            np.testing.assert_array_equal(got.numpy(), want)
+    true = weir.tensor([True, False])
+    assert (~true).tolist() == [False, True] and (true & ~true).tolist() == [False, False]
+    with pytest.raises(weir.TypeMismatchError, match="BitwiseAnd takes integers and bool, not f32"):
+        weir.tensor([1.0]) & 1
+    with pytest.raises(weir.TypeMismatchError, match="BitwiseLeftShift takes i64, i32, i8 or u8, not bool"):
+        true << true
+
+
+def test_scans_are_numpys():
+    np = pytest.importorskip("numpy")
+    x = np.random.default_rng(6).standard_normal((3, 5000)).astype(np.float32)
+    t = weir.asarray(x)
+    wide = x.astype(np.float64)  # which they are added up in
+    np.testing.assert_array_equal(t.cumsum().numpy(), wide.cumsum(1).astype(np.float32))
+    np.testing.assert_array_equal(t.cumsum(0).numpy(), wide.cumsum(0).astype(np.float32))
+    np.testing.assert_array_equal(t.T.cumprod(-1).numpy(), wide.T.cumprod(1).astype(np.float32))
+    largest, places = t.cummax(1)
+    np.testing.assert_array_equal(largest.numpy(), np.maximum.accumulate(x, 1))
+    np.testing.assert_array_equal(np.take_along_axis(x, places.numpy(), 1), largest.numpy())
+    np.testing.assert_array_equal(weir.cummin(t)[0].numpy(), np.minimum.accumulate(x, 1))
+    assert weir.tensor([3, 3, 1, 3]).cummax()[1].tolist() == [0, 1, 1, 3]
+    assert weir.tensor([True, False, True]).cumsum().tolist() == [1, 1, 2]

@@ -12,7 +12,7 @@
 extern const struct weir__code weir__gpu_ew, weir__gpu_chain, weir__gpu_chain_norm;
 extern const struct weir__code weir__gpu_transpose, weir__gpu_concat;
 extern const struct weir__code weir__gpu_reduce, weir__gpu_softmax, weir__gpu_norm,
-    weir__gpu_gating;
+    weir__gpu_gating, weir__gpu_scan;
 extern const struct weir__code weir__gpu_take, weir__gpu_gather, weir__gpu_scatter,
     weir__gpu_scatters;
 extern const struct weir__code weir__gpu_expert_order, weir__gpu_expert_sum, weir__gpu_choice;

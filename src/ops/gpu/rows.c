@@ -5,6 +5,7 @@
 #include "ops/host/math/norm.h"
 #include "ops/host/math/reduce.h"
 #include "ops/host/math/rotary.h"
+#include "ops/host/math/scan.h"
 #include "ops/host/move/sort.h"
 
 /* A block a row, with threads for about eight elements each. */
@@ -132,6 +133,31 @@ const struct weir__code weir__gpu_norm = {
     .joined_size = sizeof(struct weir__chain_norm),
     .join = weir__chain_norm_join,
 };
+
+/* A thread a row where rows are short, or lie side by side and are many; else a block a row. */
+static void scan_shape(const void *args, unsigned phase, unsigned cores,
+                       struct weir__code_launch *l)
+{
+    enum { SHORT = 16, MANY = 8192, EACH = 4 };
+    const struct weir__scan *a = args;
+    const struct weir__rows *r = &a->rows;
+    bool beside = r->ndim && r->in_stride[r->ndim - 1] == 1 && r->count >= MANY;
+    int64_t threads = weir__div_up(weir__div_up(r->n, EACH), 32) * 32;
+
+    (void)phase;
+    l->variant[0] = (uint8_t)a->dtype;
+    l->variant[1] = (uint8_t)a->out_type;
+    l->variant[2] = (uint8_t)a->kind;
+    l->variant[3] = r->n <= SHORT || beside;
+    if (l->variant[3]) {
+        weir__gpu_spread_threads(r->count, cores, l);
+        return;
+    }
+    l->threads = (uint32_t)weir__min(weir__max(threads, 32), 512);
+    weir__gpu_spread(r->count, cores, 2048 / l->threads, l);
+}
+
+const struct weir__code weir__gpu_scan = {.text = "scan", .shape = scan_shape};
 
 static void gating_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)

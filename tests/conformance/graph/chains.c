@@ -90,7 +90,9 @@ static weir_tensor *unary(weir_tensor *x, weir_dtype type, struct rng *rng)
                                                                         weir_relu, weir_copy};
     weir_tensor *out;
 
-    if (type == WEIR_BOOL)
+    if (!weir_dtype_is_float(type) && rng_chance(rng, 20))
+        CHECK_OK(weir_bitwise_not(x, &out));
+    else if (type == WEIR_BOOL)
         CHECK_OK(weir_copy(x, &out));
     else if (rng_chance(rng, 25))
         CHECK_OK(weir_clamp(x, -3, 5, &out));
@@ -111,9 +113,14 @@ static weir_tensor *binary(weir_tensor *a, weir_tensor *b, weir_dtype type, stru
         weir_add, weir_sub, weir_mul, weir_div, weir_maximum, weir_minimum};
     static weir_status (*const any[])(weir_tensor *, weir_tensor *, weir_tensor **) = {
         weir_maximum, weir_minimum, weir_eq, weir_lt, weir_ge};
+    static weir_status (*const bits[])(weir_tensor *, weir_tensor *, weir_tensor **) = {
+        weir_bitwise_and, weir_bitwise_or, weir_bitwise_xor, weir_bitwise_left_shift,
+        weir_bitwise_right_shift};
     weir_tensor *out;
 
-    if (type != WEIR_BOOL && rng_chance(rng, 80))
+    if (!weir_dtype_is_float(type) && rng_chance(rng, 35))
+        CHECK_OK(bits[rng_int(rng, 0, type == WEIR_BOOL ? 2 : 4)](a, b, &out));
+    else if (type != WEIR_BOOL && rng_chance(rng, 80))
         CHECK_OK(number[rng_int(rng, 0, countof(number) - 1)](a, b, &out));
     else
         CHECK_OK(any[rng_int(rng, 0, countof(any) - 1)](a, b, &out));

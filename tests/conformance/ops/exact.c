@@ -57,6 +57,36 @@ CONFORMANCE(exact, long_integers_wrap_and_keep_every_bit)
     weir_tensor_release(b);
 }
 
+CONFORMANCE(exact, long_integers_have_64_bits_to_combine_and_shift)
+{
+    weir_tensor *a = longs(dev, 5, (int64_t[]){MAX, MIN, BIG, -BIG, -1}), *out;
+    weir_tensor *b = longs(dev, 5, (int64_t[]){MIN, 63, -1, 64, MIN});
+
+    CHECK_OK(weir_bitwise_and(a, b, &out));
+    expect(out, 5, (int64_t[]){0, 0, BIG, 64, MIN});
+    CHECK_OK(weir_bitwise_or(a, b, &out));
+    expect(out, 5, (int64_t[]){-1, MIN + 63, -1, -BIG, -1});
+    CHECK_OK(weir_bitwise_xor(a, b, &out));
+    expect(out, 5, (int64_t[]){-1, MIN + 63, -BIG - 1, -BIG - 64, MAX});
+    CHECK_OK(weir_bitwise_not(a, &out));
+    expect(out, 5, (int64_t[]){MIN, MAX, -BIG - 1, BIG - 1, 0});
+    /* by MIN, 63, -1, 64 and MIN */
+    CHECK_OK(weir_bitwise_left_shift(a, b, &out));
+    expect(out, 5, (int64_t[]){0, 0, 0, 0, 0});
+    CHECK_OK(weir_bitwise_right_shift(a, b, &out));
+    expect(out, 5, (int64_t[]){0, -1, 0, -1, -1});
+    CHECK_OK(weir_bitwise_left_shift_scalar(a, 11, &out));
+    expect(out, 5, (int64_t[]){-2048, 0, 2048, -2048, -2048});
+    CHECK_OK(weir_bitwise_right_shift_scalar(a, 63, &out));
+    expect(out, 5, (int64_t[]){0, -1, 0, -1, -1});
+    CHECK_OK(weir_bitwise_left_shift_scalar(a, 64, &out));
+    expect(out, 5, (int64_t[]){0, 0, 0, 0, 0});
+    CHECK_OK(weir_bitwise_and_scalar(a, -16, &out));
+    expect(out, 5, (int64_t[]){MAX - 15, MIN, BIG - 1, -BIG - 15, -16});
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+}
+
 CONFORMANCE(exact, long_integers_reduce_and_sort_by_every_bit)
 {
     weir_tensor *a = longs(dev, 4, (int64_t[]){BIG, BIG + 1, -BIG, BIG - 1}), *out, *places;
@@ -82,6 +112,61 @@ CONFORMANCE(exact, long_integers_reduce_and_sort_by_every_bit)
     expect(out, 1, (int64_t[]){(int64_t)(4 * (uint64_t)BIG * (uint64_t)BIG + 2)});
     weir_tensor_release(a);
     weir_tensor_release(wrap);
+}
+
+CONFORMANCE(exact, long_integers_are_scanned_by_every_bit)
+{
+    weir_tensor *a = longs(dev, 5, (int64_t[]){BIG, MAX, MAX, MIN, MIN}), *out, *places;
+
+    CHECK_OK(weir_cumsum(a, 0, &out));
+    expect(out, 5, (int64_t[]){BIG, MIN + BIG - 1, BIG - 2, MIN + BIG - 2, BIG - 2});
+    CHECK_OK(weir_cumprod(a, 0, &out));
+    expect(out, 5, (int64_t[]){BIG, MAX - BIG + 1, BIG, MIN, 0});
+    CHECK_OK(weir_cummax(a, 0, &out, &places));
+    expect(out, 5, (int64_t[]){BIG, MAX, MAX, MAX, MAX});
+    expect(places, 5, (int64_t[]){0, 1, 2, 2, 2});
+    CHECK_OK(weir_cummin(a, 0, &out, &places));
+    expect(out, 5, (int64_t[]){BIG, BIG, BIG, MIN, MIN});
+    expect(places, 5, (int64_t[]){0, 0, 0, 3, 4});
+    weir_tensor_release(a);
+}
+
+/* Rows of several tiles and chunks, and so many rows side by side that a GPU has a thread for each:
+ * along a row, and along a column. */
+CONFORMANCE(exact, scans_of_long_and_of_many_rows_are_made_element_by_element)
+{
+    static const struct {
+        int64_t shape[2];
+        int dim;
+    } cases[] = {{{1, 9000}, 1}, {{3, 2500}, 1}, {{2500, 3}, 0}, {{40, 130}, 0}, {{18, 8200}, 0}};
+
+    for (size_t i = 0; i < countof(cases); i++) {
+        const int64_t *shape = cases[i].shape, numel = shape[0] * shape[1];
+        int64_t next = cases[i].dim ? 1 : shape[1], *x, *sum, *best, *place;
+        weir_tensor *t, *out, *places;
+
+        CHECK((x = calloc(4 * (size_t)numel, sizeof *x)));
+        sum = x + numel;
+        best = sum + numel;
+        place = best + numel;
+        for (int64_t k = 0; k < numel; k++) {
+            int64_t j = cases[i].dim ? k % shape[1] : k / shape[1];
+
+            x[k] = k * 7919 % 1009 - 500;
+            sum[k] = x[k] + (j ? sum[k - next] : 0);
+            place[k] = j && x[k] < best[k - next] ? place[k - next] : j;
+            best[k] = x[k + (place[k] - j) * next];
+        }
+        test_note("case %zu", i);
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_I64, 2, shape, x, &t));
+        CHECK_OK(weir_cumsum(t, cases[i].dim, &out));
+        expect(out, numel, sum);
+        CHECK_OK(weir_cummax(t, cases[i].dim, &out, &places));
+        expect(out, numel, best);
+        expect(places, numel, place);
+        weir_tensor_release(t);
+        free(x);
+    }
 }
 
 CONFORMANCE(exact, long_integers_cast_by_wrapping_or_rounding)

@@ -11,8 +11,12 @@
 /* clang-format off */
 #define OP_CASES(X)                                                            \
     X(neg) X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu)    \
-    X(gelu) X(silu) X(sin) X(cos)                                              \
+    X(gelu) X(silu) X(sin) X(cos) X(bitwise_not)                               \
     X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)                   \
+    X(bitwise_and) X(bitwise_or) X(bitwise_xor)                                \
+    X(bitwise_left_shift) X(bitwise_right_shift)                               \
+    X(bitwise_and_scalar) X(bitwise_or_scalar) X(bitwise_xor_scalar)           \
+    X(bitwise_left_shift_scalar) X(bitwise_right_shift_scalar)                 \
     X(eq) X(ne) X(lt) X(le) X(gt) X(ge)                                        \
     X(add_scalar) X(sub_scalar) X(mul_scalar) X(div_scalar) X(pow_scalar)      \
     X(maximum_scalar) X(minimum_scalar)                                        \
@@ -23,7 +27,7 @@
     X(matmul) X(matmul_bias) X(linear) X(grouped_matmul) X(conv2d)             \
     X(attention)                                                               \
     X(sum) X(mean) X(max) X(min) X(argmax) X(softmax) X(layer_norm)            \
-    X(rms_norm)                                                                \
+    X(rms_norm) X(cumsum) X(cumprod) X(cummax) X(cummin)                       \
     X(embedding) X(gather) X(index_select) X(scatter_add) X(scatter) X(topk)   \
     X(sort)                                                                    \
     X(argsort) X(nonzero) X(moe_gating) X(rotary)                              \
@@ -33,7 +37,9 @@
 
 #define TYPE(t) (1u << WEIR_##t)
 #define TYPES_FLOAT (TYPE(F32) | TYPE(F16) | TYPE(BF16) | TYPE(F64))
-#define TYPES_NUMBER (TYPES_FLOAT | TYPE(I64) | TYPE(I32) | TYPE(I8) | TYPE(U8))
+#define TYPES_INTEGER (TYPE(I64) | TYPE(I32) | TYPE(I8) | TYPE(U8))
+#define TYPES_BITS (TYPES_INTEGER | TYPE(BOOL))
+#define TYPES_NUMBER (TYPES_FLOAT | TYPES_INTEGER)
 #define TYPES_ALL (TYPES_NUMBER | TYPE(BOOL))
 
 enum { CALL_INPUTS = 6, CALL_OUTPUTS = 3 };

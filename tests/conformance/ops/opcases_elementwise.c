@@ -83,11 +83,61 @@ static double ref_ge(double a, double b)
     return a >= b;
 }
 
+static double ref_bitwise_not(double x)
+{
+    return -1 - x;
+}
+static double ref_bitwise_and(double a, double b)
+{
+    return (double)((int64_t)a & (int64_t)b);
+}
+static double ref_bitwise_or(double a, double b)
+{
+    return (double)((int64_t)a | (int64_t)b);
+}
+static double ref_bitwise_xor(double a, double b)
+{
+    return (double)((int64_t)a ^ (int64_t)b);
+}
+static double ref_left_shift(double a, double b)
+{
+    return a * exp2(b);
+}
+static double ref_right_shift(double a, double b)
+{
+    return floor(a / exp2(b));
+}
+
+static bool is_shift(const struct op_case *op)
+{
+    return op->two == ref_left_shift || op->two == ref_right_shift;
+}
+
+static int width_of(weir_dtype dtype)
+{
+    return 8 * (int)weir_dtype_size(dtype);
+}
+
+/* By the type's width or more, or by less than 0: all bits go. The result wraps. */
+static double shifted(const struct op_case *op, weir_dtype dtype, double a, double b)
+{
+    double y, span = exp2(width_of(dtype)), most = dtype == WEIR_U8 ? span : span / 2;
+
+    if (b < 0 || b >= width_of(dtype))
+        return op->two == ref_right_shift && a < 0 ? -1 : 0;
+    y = op->two(a, b);
+    if (y < most - span || y >= most) /* so large that no bits are lost below */
+        y -= floor(y / span) * span;
+    return y >= most ? y - span : y;
+}
+
 /* Integers divide towards zero, by zero to zero; powers wrap. */
 static double apply_two(const struct op_case *op, weir_dtype dtype, double a, double b)
 {
     if (weir_dtype_is_float(dtype))
         return op->two(a, b);
+    if (is_shift(op))
+        return shifted(op, dtype, a, b);
     if (op->two == ref_div)
         return b == 0 ? 0 : trunc(a / b);
     if (op->two == pow) {
@@ -126,7 +176,8 @@ static void reference_unary(struct call *c)
 {
     array_init(&c->out[0], c->in[0].dtype, c->in[0].ndim, c->in[0].shape);
     for (int64_t i = 0; i < array_numel(&c->out[0]); i++)
-        c->out[0].at[i] = c->op->one(c->in[0].at[i]);
+        c->out[0].at[i] = c->in[0].dtype == WEIR_BOOL ? c->in[0].at[i] == 0 /* there is no other */
+                                                      : c->op->one(c->in[0].at[i]);
     c->terms = 8;
 }
 
@@ -159,6 +210,10 @@ static void make_binary(struct call *c, weir_dtype dtype)
 
             c->in[1].at[i] = (double)rng_int(&c->rng, (int64_t)least, 3);
         }
+    if (is_shift(c->op))
+        for (int64_t i = 0; i < array_numel(&c->in[1]); i++)
+            c->in[1].at[i] =
+                (double)rng_int(&c->rng, dtype == WEIR_U8 ? 0 : -2, width_of(dtype) + 2);
     if (c->op->two == ref_eq || c->op->two == ref_ne)
         for (int64_t i = 0; i < array_numel(&c->in[1]); i++)
             if (array_numel(&c->in[0]) && rng_chance(&c->rng, 50))
@@ -216,6 +271,8 @@ static void make_scalar(struct call *c, weir_dtype dtype)
     make_unary(c, dtype);
     if (dtype == WEIR_BOOL)
         c->real[0] = (double)rng_int(&c->rng, 0, 1);
+    else if (is_shift(c->op))
+        c->real[0] = (double)rng_int(&c->rng, 0, width_of(dtype) + 2);
     else if (c->op->two == pow)
         c->real[0] = (double)rng_int(&c->rng, 0, 3);
     else if (weir_dtype_is_float(dtype))
@@ -379,6 +436,7 @@ const struct op_case opcases_elementwise[] = {
     UNARY(silu, TYPES_FLOAT, OP_SPECIAL, -12, 12, ref_silu),
     UNARY(sin, TYPES_FLOAT, OP_SPECIAL, -20, 20, sin),
     UNARY(cos, TYPES_FLOAT, OP_SPECIAL, -20, 20, cos),
+    UNARY(bitwise_not, TYPES_BITS, OP_EXACT, 0, 0, ref_bitwise_not),
     BINARY(add, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_add),
     BINARY(sub, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_sub),
     BINARY(mul, TYPES_NUMBER, OP_EXACT | OP_SPECIAL, 0, 0, ref_mul),
@@ -386,6 +444,11 @@ const struct op_case opcases_elementwise[] = {
     BINARY(pow, TYPES_NUMBER, OP_SPECIAL, 0.1, 3, pow),
     BINARY(maximum, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_maximum),
     BINARY(minimum, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_minimum),
+    BINARY(bitwise_and, TYPES_BITS, OP_EXACT, 0, 0, ref_bitwise_and),
+    BINARY(bitwise_or, TYPES_BITS, OP_EXACT, 0, 0, ref_bitwise_or),
+    BINARY(bitwise_xor, TYPES_BITS, OP_EXACT, 0, 0, ref_bitwise_xor),
+    BINARY(bitwise_left_shift, TYPES_INTEGER, OP_EXACT, 0, 0, ref_left_shift),
+    BINARY(bitwise_right_shift, TYPES_INTEGER, OP_EXACT, 0, 0, ref_right_shift),
     BINARY(eq, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_eq),
     BINARY(ne, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_ne),
     BINARY(lt, TYPES_ALL, OP_EXACT | OP_SPECIAL, 0, 0, ref_lt),

@@ -143,6 +143,101 @@ static void make_along(struct call *c, weir_dtype dtype)
                 c->in[0].at[i] = dtype == WEIR_BOOL ? 1 : 4;
 }
 
+/* ---- scans: whole is dim ---- */
+
+static void make_scan(struct call *c, weir_dtype dtype)
+{
+    int64_t shape[WEIR_MAX_DIMS];
+    int ndim = random_shape(c, 1, 4, shape), dim = (int)rng_int(&c->rng, 0, ndim - 1);
+
+    c->whole[0] = rng_chance(&c->rng, 50) ? dim : dim - ndim;
+    add_input(c, dtype, ndim, shape);
+    if (!strcmp(c->op->name, "cummax") || !strcmp(c->op->name, "cummin")) {
+        c->nout = 2; /* equal values, so that the last of them counts */
+        for (int64_t i = 0; i < array_numel(&c->in[0]); i++)
+            if (rng_chance(&c->rng, 30))
+                c->in[0].at[i] = round_to(dtype, (double)rng_int(&c->rng, 0, 3));
+    }
+    if (!strcmp(c->op->name, "cumprod") && !weir_dtype_is_float(dtype) && dtype != WEIR_BOOL)
+        for (int64_t i = 0; i < array_numel(&c->in[0]); i++) /* or they are no doubles */
+            c->in[0].at[i] = (double)rng_int(&c->rng, dtype == WEIR_U8 ? 0 : -1, 1) *
+                             (rng_chance(&c->rng, 5) ? 2 : 1);
+}
+
+static weir_status run_cumsum(const struct call *c, weir_tensor *const *in, weir_tensor **out)
+{
+    return weir_cumsum(in[0], (int)c->whole[0], out);
+}
+static weir_status run_cumprod(const struct call *c, weir_tensor *const *in, weir_tensor **out)
+{
+    return weir_cumprod(in[0], (int)c->whole[0], out);
+}
+static weir_status run_cummax(const struct call *c, weir_tensor *const *in, weir_tensor **out)
+{
+    return weir_cummax(in[0], (int)c->whole[0], &out[0], &out[1]);
+}
+static weir_status run_cummin(const struct call *c, weir_tensor *const *in, weir_tensor **out)
+{
+    return weir_cummin(in[0], (int)c->whole[0], &out[0], &out[1]);
+}
+
+static void reference_total(struct call *c)
+{
+    const struct array *x = &c->in[0];
+    struct array *out = &c->out[0];
+    int dim = (int)(c->whole[0] < 0 ? c->whole[0] + x->ndim : c->whole[0]);
+    int64_t index[WEIR_MAX_DIMS] = {0};
+    bool product = !strcmp(c->op->name, "cumprod");
+    weir_dtype dtype = weir_dtype_is_float(x->dtype) ? x->dtype : WEIR_I64;
+
+    array_init(out, dtype, x->ndim, x->shape);
+    add_reach(out);
+    for (int64_t i = 0; i < array_numel(x); i++, step_index(x->ndim, x->shape, index)) {
+        double total = x->at[i], reach = fabs(total);
+
+        if (index[dim]) {
+            int64_t before;
+
+            index[dim]--;
+            before = array_place(x, x->ndim, index);
+            index[dim]++;
+            total = product ? out->at[before] * total : out->at[before] + total;
+            reach = product ? fabs(total) : out->reach[before] + reach;
+        }
+        out->at[i] = total;
+        out->reach[i] = reach;
+    }
+    c->terms = (double)x->shape[dim];
+}
+
+static void reference_so_far(struct call *c)
+{
+    const struct array *x = &c->in[0];
+    struct array *out = &c->out[0], *places = &c->out[1];
+    int dim = (int)(c->whole[0] < 0 ? c->whole[0] + x->ndim : c->whole[0]);
+    int64_t index[WEIR_MAX_DIMS] = {0};
+    double sign = !strcmp(c->op->name, "cummax") ? 1 : -1;
+
+    array_init(out, x->dtype, x->ndim, x->shape);
+    array_init(places, WEIR_I64, x->ndim, x->shape);
+    for (int64_t i = 0; i < array_numel(x); i++, step_index(x->ndim, x->shape, index)) {
+        out->at[i] = x->at[i];
+        places->at[i] = (double)index[dim];
+        if (index[dim]) {
+            int64_t before;
+
+            index[dim]--;
+            before = array_place(x, x->ndim, index);
+            index[dim]++;
+            if (!isnan(x->at[i]) &&
+                (isnan(out->at[before]) || sign * x->at[i] < sign * out->at[before])) {
+                out->at[i] = out->at[before];
+                places->at[i] = places->at[before];
+            }
+        }
+    }
+}
+
 static weir_status run_argmax(const struct call *c, weir_tensor *const *in, weir_tensor **out)
 {
     return weir_argmax(in[0], (int)c->whole[0], c->flag[0], out);
@@ -302,6 +397,30 @@ const struct op_case opcases_reduce[] = {
      .reference = reference_min,
      .reduce = weir_min,
      .two = smaller},
+    {.name = "cumsum",
+     .types = TYPES_ALL,
+     .make = make_scan,
+     .run = run_cumsum,
+     .reference = reference_total},
+    {.name = "cumprod",
+     .types = TYPES_ALL,
+     .low = 0.5,
+     .high = 1.5,
+     .make = make_scan,
+     .run = run_cumprod,
+     .reference = reference_total},
+    {.name = "cummax",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_scan,
+     .run = run_cummax,
+     .reference = reference_so_far},
+    {.name = "cummin",
+     .types = TYPES_ALL,
+     .flags = OP_EXACT | OP_SPECIAL,
+     .make = make_scan,
+     .run = run_cummin,
+     .reference = reference_so_far},
     {.name = "argmax",
      .types = TYPES_ALL,
      .flags = OP_EXACT | OP_SPECIAL,

@@ -99,6 +99,27 @@ static void check_untouched(const struct operands *o, size_t allocated)
     }                                                \
     static void name##_refusals(struct operands *o)
 
+REFUSALS(bitwise)
+{
+    weir_tensor *out, *out2;
+
+#define EACH(fn)                                                               \
+    REFUSED(weir_##fn(o->f23, o->f23, &out), WEIR_EDTYPE, "i64", "f32");       \
+    REFUSED(weir_##fn(o->i23, o->f23, &out), WEIR_EDTYPE, "i32", "f32");       \
+    REFUSED(weir_##fn(o->i23, NULL, &out), WEIR_EINVAL, "input 1", "NULL");    \
+    REFUSED(weir_##fn##_scalar(o->f23, 1, &out), WEIR_EDTYPE, "i64", "f32");   \
+    REFUSED(weir_##fn##_scalar(o->i23, 0.5, &out), WEIR_ERANGE, "0.5", "i32"); \
+    REFUSED(weir_##fn##_scalar_into(o->i23, 1, o->f23), WEIR_EDTYPE, "i32", "f32");
+    EACH(bitwise_left_shift)
+    EACH(bitwise_right_shift)
+#undef EACH
+    REFUSED(weir_bitwise_and(o->f23, o->f23, &out), WEIR_EDTYPE, "integers and bool", "f32");
+    REFUSED(weir_bitwise_or_scalar(o->f23, 1, &out), WEIR_EDTYPE, "integers and bool", "f32");
+    REFUSED(weir_bitwise_xor_scalar(o->b23, 2, &out), WEIR_ERANGE, "2", "bool");
+    REFUSED(weir_bitwise_not(o->f23, &out), WEIR_EDTYPE, "integers and bool", "f32");
+    REFUSED(weir_bitwise_left_shift(o->b23, o->b23, &out), WEIR_EDTYPE, "i64", "bool");
+}
+
 REFUSALS(binary)
 {
     weir_tensor *out, *out2;
@@ -245,6 +266,10 @@ REFUSALS(reductions)
     REFUSED(weir_min(o->empty, NULL, 0, false, &out), WEIR_ESHAPE, "[2, 0]", "");
     REFUSED(weir_argmax(o->f23, -3, false, &out), WEIR_ERANGE, "-3", "[2, 3]");
     REFUSED(weir_argmax(o->empty, 1, false, &out), WEIR_ESHAPE, "[2, 0]", "1");
+    REFUSED(weir_cumsum(o->f23, 2, &out), WEIR_ERANGE, "2", "[2, 3]");
+    REFUSED(weir_cumprod(o->f0, 0, &out), WEIR_ERANGE, "CumProd", "[]");
+    REFUSED(weir_cummax(o->f23, -3, &out, NULL), WEIR_ERANGE, "-3", "[2, 3]");
+    REFUSED(weir_cummin(NULL, 0, NULL, &out), WEIR_EINVAL, "NULL", "");
     REFUSED(weir_softmax(o->f23, 2, &out), WEIR_ERANGE, "2", "[2, 3]");
     REFUSED(weir_softmax(o->i23, 0, &out), WEIR_EDTYPE, "Softmax", "i32");
     REFUSED(weir_layer_norm(o->f34, o->f3, NULL, 0, &out), WEIR_ESHAPE, "[3]", "[3, 4]");

@@ -10,14 +10,32 @@ from weir._torch.rewrite import patterns
 X = torch.randn(2, 6, 9, 8, generator=torch.Generator().manual_seed(0))
 ROW, PLACE = torch.tensor([3, -1, 0, 3]), torch.tensor([1, 1, -2, 0])
 WHOLE = torch.arange(-6, 6)
+BITS = torch.tensor([0, 1, -1, 255, -256, 1 << 31, -(1 << 63), (1 << 63) - 1, 5, 64, -3, 1 << 40])
+LONG = torch.randn(2, 5000, generator=torch.Generator().manual_seed(1))
 
 CASES = {
     "sin and cos": lambda: (torch.sin(X), torch.cos(X)),
     "max_pool2d": lambda: F.max_pool2d(X, 3, 2, 1),
+    "pools rounded up": lambda: (
+        F.max_pool2d(X, 2, 2, 1, ceil_mode=True),
+        F.max_pool2d(X, (2, 3), (3, 2), ceil_mode=True),
+        F.avg_pool2d(X, (4, 3), (3, 2), (2, 1), ceil_mode=True),
+        F.avg_pool2d(X, (4, 3), (3, 2), (2, 1), ceil_mode=True, count_include_pad=False),
+        F.avg_pool2d(X, 3, 2, 1, ceil_mode=True, divisor_override=-5),
+    ),
+    "pools of rows and of boxes": lambda: (
+        F.max_pool1d(X[0], 3, 2, 1, ceil_mode=True),
+        F.avg_pool1d(X[0], 5, 3, 2, ceil_mode=True, count_include_pad=False),
+        F.max_pool3d(X, 2, 2, 1, ceil_mode=True),
+        F.avg_pool3d(X, 3, 2, 1, ceil_mode=True),
+    ),
+    "avg_pool2d without the padding": lambda: F.avg_pool2d(X, 3, 1, 1, count_include_pad=False),
     "max_pool2d, dilated": lambda: F.max_pool2d(X, (2, 3), (1, 2), 0, (2, 1)),
     "avg_pool2d": lambda: F.avg_pool2d(X, 2),
     "avg_pool2d, padded": lambda: F.avg_pool2d(X, 3, 1, 1),
-    "adaptive_avg_pool2d": lambda: F.adaptive_avg_pool2d(X, 1),
+    "adaptive_avg_pool2d": lambda: (
+        F.adaptive_avg_pool2d(X, 1), F.adaptive_avg_pool2d(X, (3, 4)),
+    ),
     "batch_norm": lambda: F.batch_norm(
         X, torch.arange(6.0), torch.arange(6.0) + 1, torch.ones(6), torch.zeros(6)
     ),
@@ -25,6 +43,12 @@ CASES = {
     "conv1d": lambda: F.conv1d(X[0], torch.ones(4, 9, 3), torch.ones(4), 2, 1),
     "pad": lambda: F.pad(X, (1, 2, 0, -3), value=7.0),
     "cumsum": lambda: (torch.cumsum(X, 2), torch.cumsum(WHOLE, 0)),
+    "scans of long rows": lambda: (LONG.cumsum(1), LONG.cumsum(0), LONG.t().cumsum(0), LONG.cummax(1),
+                                   LONG.cummin(1), (LONG / 9).cumprod(1)),
+    "scans into other types": lambda: (
+        WHOLE.cumsum(0, dtype=torch.int8), (X > 0).cumsum(-1), X.half().cumsum(1, dtype=torch.float32),
+        WHOLE.to(torch.uint8).cumprod(0),
+    ),
     "histc": lambda: torch.histc((torch.arange(20) % 7).float(), 7, 0, 6),
     "index": lambda: (X[PLACE], X[:, ROW], X[PLACE, ROW]),
     "index of inner dims": lambda: (
@@ -44,6 +68,15 @@ CASES = {
     "slice_scatter": lambda: X.slice_scatter(X[:, 1:3] * 2, 1, 2, 4),
     "select_scatter": lambda: X.select_scatter(X[:, 0] * 2, 1, -1),
     "bits of bool": lambda: ((X > 0) & (X < 1), (X > 0) | (X < -1), (X > 0) ^ (X > 1), ~(X > 0)),
+    "bits of whole numbers": lambda: (
+        WHOLE & 6, 6 | WHOLE, WHOLE ^ BITS, ~WHOLE, WHOLE << 62, WHOLE >> 1, WHOLE & BITS,
+        BITS << WHOLE, BITS >> WHOLE, 1 << WHOLE, -9 >> WHOLE, WHOLE & (1 << 62), WHOLE > BITS & 1,
+        WHOLE.to(torch.int8) << WHOLE, WHOLE.to(torch.uint8) & -2, (WHOLE > 0) | 4,
+    ),
+    "truth of numbers": lambda: (
+        torch.logical_and(WHOLE, BITS), torch.logical_or(X, X > 1), torch.logical_xor(WHOLE, X[0, 0, 0, 0]),
+        torch.logical_not(WHOLE), WHOLE.any(), WHOLE.all(0), WHOLE.to(torch.uint8).any(),
+    ),
     "floor division": lambda: (WHOLE // 4, WHOLE // 5),
     "remainder": lambda: (WHOLE % 4, WHOLE % 5),
     "masked_fill": lambda: X.masked_fill(X > 0, -3.0),
@@ -51,7 +84,10 @@ CASES = {
     "gelu by tanh": lambda: F.gelu(X, approximate="tanh"),
     "max and min of a dim": lambda: (torch.max(X, 1), torch.min(X, -1, keepdim=True)),
     "any and all": lambda: ((X > 2).any(), (X > -1).all(1), (X > 2).any(-1)),
-    "var": lambda: (X.var(1), X.var((1, 2), correction=0)),
+    "var": lambda: (X.var(1), X.var((1, 2), correction=0), X.std(-1), X.std()),
+    "fill": lambda: (
+        torch.ops.aten.fill.Scalar(X, 2.0), torch.ops.aten.fill.Tensor(WHOLE, X[0, 0, 0, 0].long()),
+    ),
     "sort": lambda: torch.sort(X, dim=1, descending=True, stable=True),
     "complex rotary": lambda: torch.view_as_real(
         torch.view_as_complex(X.reshape(2, 6, 9, 4, 2))

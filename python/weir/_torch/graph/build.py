@@ -11,7 +11,7 @@ from ..._create import from_dlpack, with_values
 from ..._log import logger
 from ...errors import Error
 from .. import effects, library, values
-from ..lower import backward, fallback, grouped, indices, pairs, shaping, table
+from ..lower import backward, fallback, grouped, indices, opened, pairs, shaping, table
 from ..rewrite import patterns, updates
 from . import origins, places
 from .open_sizes import Built, Input, OpenSizes, Output
@@ -172,15 +172,16 @@ class Builder(OpenSizes):
             self.coverage.native[str(op)] += 1
             return pairs.MAKE[op](*args)
         lower = self._lowering(node)
+        given = args  # PyTorch's own kernels take sizes as they are
         if self.symbols and op in shaping.ARITHMETIC:
-            args = self._sizes_as_values(args)
+            given = self._sizes_as_values(args)
         if self.symbols and lower and not shaping.is_safe(node):
-            lower = None
+            lower = opened.find(self.symbols, node) if lower is table.find(op) else None
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
                 own = {"own": True} if node in self.in_place else {}
                 out = table.out_dtype(node.meta.get("val"))
-                once = grouped.once(node, args, self.env)
+                once = grouped.once(node, given, self.env)
                 made = lower(*once, out=out, **own, **grouped.layout(node), **kwargs)
                 if own:
                     self.placed.add(node)

@@ -138,6 +138,7 @@ class OpenSizes:
         free = {d.node.expr for d in dims if isinstance(d, torch.SymInt)}
         free = [e for e in free if e in self.sizes.known]
         self.symbols = Symbols(graph, free, self.sizes.known)
+        self.symbols.value, self.symbols.hide = self._number, self._hide
 
     def _size(self, traced, number):
         """A number of the trace: a Size where it may change."""

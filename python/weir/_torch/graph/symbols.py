@@ -78,6 +78,8 @@ class Symbols:
         self.names = {symbol: graph.size(int(known[symbol])) for symbol in free}
         self.fixed = {}  # expressions that stay as they are in the example
         self.traced = {}  # sizes of values as they were traced, by the values' id
+        # Of the graph's builder: the value of an expression, and PyTorch's tensors, as inputs.
+        self.value = self.hide = None
 
     def fix(self, expression):
         value = evaluate(expression, self.known)

@@ -76,6 +76,7 @@ def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, ou
     if padding_idx >= 0:
         grad = _C.where(_C.eq(index, padding_idx), full((), 0, out), grad)
     made = full((rows, grad.shape[-1]), 0, out).clone()
+    # How many places there are may be open.
     return made.scatter_add_(0, index.expand((-1, grad.shape[-1])), grad)
 
 

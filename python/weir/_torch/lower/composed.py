@@ -1,4 +1,4 @@
-"""Operators of PyTorch that are several of weir's: pools, norms, triangles, bits of bool, scans.
+"""Operators of PyTorch that are several of weir's: quotients, norms, triangles, scans.
 
 Sizes that a graph may leave open are said as -1 here, so that they follow (see shaping.is_safe for
 what does not)."""
@@ -9,31 +9,12 @@ import torch
 
 from ... import _C
 from .table import _INTS, BY_NAME, TABLE, _cast, _constant, _count, _cut, _is_tensor, _need
-from .table import _wide, full, lowers
+from .table import _wide, lowers
 
 aten = torch.ops.aten
 
 
-# ---- bits of bool, whole numbers ----
-
-
-def _bools(function):
-    def lower(a, b, out=None):
-        _need(_is_tensor(a) and _is_tensor(b) and a.dtype is _C.bool_ and b.dtype is _C.bool_)
-        return function(a, b)
-
-    return lower
-
-
-for _name, _function in {"and": _C.minimum, "or": _C.maximum, "xor": _C.ne}.items():
-    TABLE[getattr(aten, f"bitwise_{_name}").Tensor] = _bools(_function)
-    TABLE[getattr(aten, f"logical_{_name}").default] = _bools(_function)
-
-
-@lowers(aten.bitwise_not.default, aten.logical_not.default)
-def _not(x, out):
-    _need(x.dtype is _C.bool_)
-    return _C.eq(x.cast(_C.uint8), 0)
+# ---- whole numbers ----
 
 
 def _floor_divide(a, b, out):
@@ -157,9 +138,9 @@ def _argmin(x, dim=None, keepdim=False, out=None):
 
 def _some(function):
     def lower(x, dim=None, keepdim=False, out=None):
-        _need(x.dtype is _C.bool_)
+        x = x if x.dtype is _C.bool_ else _C.ne(x, 0)
         dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-        return function(x.cast(_C.uint8), dims, keepdim).cast(_C.bool_)
+        return function(x.cast(_C.uint8), dims, keepdim).cast(out)  # of u8 it is u8
 
     return lower
 
@@ -169,19 +150,30 @@ for _overload in ("default", "dim", "dims"):
     TABLE[getattr(aten.all, _overload)] = _some(_C.min)
 
 
-@lowers(aten.cumsum.default)
-def _cumsum(x, dim, out, dtype=None):
-    """In steps that double: sums of floats are added in another order than PyTorch's."""
-    _need(x.ndim > 0 and out is not _C.bool_)
-    n, step = x.shape[dim], 1
-    _need(n <= 4096)
-    if n <= 1:
-        return x.clone() if x.dtype is out else x.cast(out)
-    x = _wide(x.cast(out))
-    while step < n:
-        sums = _C.add(_cut(x, dim, step), _cut(x, dim, 0, n - step))
-        x, step = _C.concat([_cut(x, dim, 0, step), sums], dim), step * 2
-    return x.cast(out)
+def _total(function):
+    def lower(x, dim, out, dtype=None):
+        _need(x.ndim > 0 and out is not _C.bool_)
+        # Those of integers are i64 and wrap, as those of narrower types would.
+        x = x.cast(out) if x.dtype.is_floating_point or out.is_floating_point else x
+        return function(x, dim).cast(out)
+
+    return lower
+
+
+TABLE[aten.cumsum.default] = _total(_C.cumsum)
+TABLE[aten.cumprod.default] = _total(_C.cumprod)
+
+
+def _so_far(function):
+    def lower(x, dim, out=None):
+        _need(x.ndim > 0)
+        return list(function(x, dim))
+
+    return lower
+
+
+TABLE[aten.cummax.default] = _so_far(_C.cummax)
+TABLE[aten.cummin.default] = _so_far(_C.cummin)
 
 
 @lowers(aten.histc.default)
@@ -208,6 +200,25 @@ def _var(x, dim=None, out=None, correction=1, keepdim=False):
     away = _C.sub(wide, _C.mean(wide, dims, True))
     made = _C.mean(_C.mul(away, away), dims, keepdim)
     return (made * (n / (n - correction))).cast(out)
+
+
+@lowers(aten.std.correction)
+def _std(x, dim=None, out=None, correction=1, keepdim=False):
+    return _C.sqrt(_var(_wide(x), dim, _wide(x).dtype, correction, keepdim)).cast(out)
+
+
+# ---- numbers in every place ----
+
+
+@lowers(aten.fill.Scalar)
+def _fill(x, value, out):
+    _need(isinstance(value, (int, float)) and (out.is_floating_point or float(value).is_integer()))
+    return _fill_tensor(x, _constant(value, out), out)
+
+
+@lowers(aten.fill.Tensor)
+def _fill_tensor(x, value, out):
+    return value.cast(out).reshape((1,) * x.ndim).expand(tuple(x.shape)).clone()
 
 
 # ---- norms ----
@@ -240,73 +251,7 @@ def _group_norm(x, weight, bias, n, channels, inner, groups, eps, out):
     return [made.cast(x.dtype), None, None]
 
 
-# ---- windows ----
-
-
-def _two(x, otherwise):
-    x = list(x) if isinstance(x, (list, tuple)) else [x]
-    return (x * 2)[:2] if x else list(otherwise)
-
-
-def _pad(x, dim, before, after, value):
-    parts = [x]
-    for amount, at in ((before, 0), (after, len(parts) + 1)):
-        if amount:
-            shape = [*x.shape]
-            shape[dim] = amount
-            parts.insert(at, full(tuple(shape), value, x.dtype))
-    return x if len(parts) == 1 else _C.concat(parts, dim)
-
-
-@lowers(aten.constant_pad_nd.default)
-def _constant_pad(x, pad, value=0, out=None):
-    for i in range(0, len(pad), 2):
-        dim, (before, after) = x.ndim - 1 - i // 2, pad[i : i + 2]
-        if before < 0 or after < 0:
-            x = _cut(x, dim, max(-before, 0), x.shape[dim] + min(after, 0))
-        x = _pad(x, dim, max(before, 0), max(after, 0), value)
-    return x.clone() if not any(pad) else x
-
-
-def _windows(x, dim, size, stride, dilation, combine):
-    n = (x.shape[dim] - dilation * (size - 1) - 1) // stride + 1
-    _need(n > 0)
-    made = None
-    for i in range(size):
-        part = _cut(x, dim, i * dilation, i * dilation + (n - 1) * stride + 1, stride)
-        made = part if made is None else combine(made, part)
-    return made
-
-
-def _pool(x, size, stride, padding, dilation, value, combine):
-    _need(x.ndim in (3, 4) and x.dtype.is_floating_point)
-    size = _two(size, ())
-    stride, padding, dilation = _two(stride, size), _two(padding, ()), _two(dilation, ())
-    for i in range(2):
-        dim = x.ndim - 2 + i
-        x = _pad(x, dim, padding[i], padding[i], value)
-        x = _windows(x, dim, size[i], stride[i], dilation[i], combine)
-    return x.clone() if size == [1, 1] else x
-
-
-@lowers(aten.max_pool2d_with_indices.default)
-def _max_pool(x, size, stride=(), padding=0, dilation=1, ceil_mode=False, out=None):
-    _need(not ceil_mode)
-    return [_pool(x, size, stride, padding, dilation, -math.inf, _C.maximum), None]
-
-
-@lowers(aten.avg_pool2d.default)
-def _avg_pool(x, size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
-              divisor_override=None, out=None):
-    _need(not ceil_mode and (count_include_pad or not any(_two(padding, ()))))
-    area = divisor_override or math.prod(_two(size, ()))
-    return (_pool(_wide(x), size, stride, padding, 1, 0, _C.add) / area).cast(x.dtype)
-
-
-@lowers(aten._adaptive_avg_pool2d.default)
-def _adaptive_avg_pool(x, size, out):
-    _need(list(size) == [1, 1] and x.dtype.is_floating_point)
-    return _C.mean(x, (x.ndim - 2, x.ndim - 1), True)
+# ---- convolutions along one dim ----
 
 
 _conv2d = TABLE[aten.convolution.default]

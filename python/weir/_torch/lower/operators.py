@@ -66,7 +66,7 @@ def _power(x, exponent, out):
     return _arithmetic(_C.pow)(x, exponent, out)
 
 
-@lowers(aten.div.Tensor, aten.div.Scalar)
+@lowers(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, aten.true_divide.Scalar)
 def _div(a, b, out):
     _need(out is not None and out.is_floating_point)
     return _scaling(_C.div)(a, b, out)

@@ -90,12 +90,17 @@ ARITHMETIC = {
 # ---- lowerings that go by sizes ----
 
 
-def _expression(size):
+def expression(size):
     return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
-def _sizes(node, at):
-    return [_expression(s) for s in places.traced(node.args[at]).shape]
+def sizes_of(node):
+    return [expression(s) for s in places.traced(node).shape]
+
+
+def sizes(node, at):
+    """Of an argument, as expressions where they are open."""
+    return sizes_of(node.args[at])
 
 
 def _is_open(sizes):
@@ -109,25 +114,20 @@ def _has_open(node):
 
 def _attends_safely(node):
     causal = node.args[4] if len(node.args) > 4 else node.kwargs.get("is_causal")
-    return not causal or _sizes(node, 0)[-2] == _sizes(node, 1)[-2]
-
-
-def _along_is_fixed(node):
-    sizes, dim = _sizes(node, 0), node.args[1]
-    return isinstance(sizes[dim], int)
+    return not causal or sizes(node, 0)[-2] == sizes(node, 1)[-2]
 
 
 def _rest_is_fixed(node):
     """All but the first, which is said as -1."""
-    return not _is_open(_sizes(node, 0)[1:])
+    return not _is_open(sizes(node, 0)[1:])
 
 
 def _ends_fixed(node):
-    return not _is_open(_sizes(node, 0)[-2:])
+    return not _is_open(sizes(node, 0)[-2:])
 
 
 def _indexed_is_fixed(node):
-    x = _sizes(node, 0)
+    x = sizes(node, 0)
     at = [d for d, i in enumerate(node.args[1]) if i is not None]
     if len(at) != 1 or not isinstance(x[at[0]], int):
         return False
@@ -136,7 +136,7 @@ def _indexed_is_fixed(node):
 
 
 def _rows_are_fixed(node):
-    return isinstance(_sizes(node, 0)[-1], int)
+    return isinstance(sizes(node, 0)[-1], int)
 
 
 def _nothing_is_open(node):
@@ -146,12 +146,12 @@ def _nothing_is_open(node):
 # Whether what a lowering decides by sizes is the same for all; others decide nothing by them.
 _SAFE = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
-    aten.scatter_add.default: lambda node: _sizes(node, 2) == _sizes(node, 3),
-    aten.scatter.src: lambda node: _sizes(node, 2) == _sizes(node, 3),
-    aten.copy.default: lambda node: _sizes(node, 0) == _sizes(node, 1),
-    aten.cumsum.default: _along_is_fixed,
+    aten.scatter_add.default: lambda node: sizes(node, 2) == sizes(node, 3),
+    aten.scatter.src: lambda node: sizes(node, 2) == sizes(node, 3),
+    aten.copy.default: lambda node: sizes(node, 0) == sizes(node, 1),
     aten.convolution.default: _rest_is_fixed,
     aten.native_group_norm.default: _rest_is_fixed,
+    aten._adaptive_avg_pool2d.default: _rest_is_fixed,
     aten.tril.default: _ends_fixed,
     aten.triu.default: _ends_fixed,
     aten.index.Tensor: _indexed_is_fixed,
@@ -160,9 +160,14 @@ _SAFE = {
     **dict.fromkeys(
         (
             aten.var.correction,
+            aten.std.correction,
+            aten.fill.Scalar,
+            aten.fill.Tensor,
             aten.constant_pad_nd.default,
             aten.max_pool2d_with_indices.default,
+            aten.max_pool3d_with_indices.default,
             aten.avg_pool2d.default,
+            aten.avg_pool3d.default,
             aten.index_put.default,
             aten.index_copy.default,
             aten.scatter.value,

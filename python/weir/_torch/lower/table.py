@@ -85,6 +85,7 @@ ONLY_FIRST = {
     aten._native_batch_norm_legit_no_training.default,
     aten.native_group_norm.default,
     aten.max_pool2d_with_indices.default,
+    aten.max_pool3d_with_indices.default,
     aten._scaled_dot_product_flash_attention_for_cpu.default,
     aten._scaled_dot_product_flash_attention.default,
     aten._scaled_dot_product_efficient_attention.default,

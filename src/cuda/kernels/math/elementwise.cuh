@@ -73,6 +73,22 @@ template <typename T> static __device__ inline T divide(T a, T b)
     return (T)-1 < 0 && b == (T)-1 ? (T)(0 - (wide)a) : (T)(a / b);
 }
 
+/* A shift by the width or more, or by less than 0, moves all bits out; to the right the sign follows. */
+template <typename T> static __device__ inline T left_shift(T a, T b)
+{
+    typedef typename Wide<T>::type wide;
+
+    return (wide)b < 8 * sizeof(T) ? (T)((wide)a << (wide)b) : (T)0;
+}
+
+template <typename T> static __device__ inline T right_shift(T a, T b)
+{
+    typedef typename Wide<T>::type wide;
+    constexpr wide most = 8 * sizeof(T) - ((T)-1 < 0);
+
+    return (T)(a >> ((wide)b < most ? (wide)b : most));
+}
+
 template <int code, int type, typename T> static __device__ inline T binary(T a, T b)
 {
     if constexpr (code == WEIR__BINARY_MAXIMUM)
@@ -101,6 +117,16 @@ template <int code, int type, typename T> static __device__ inline T binary(T a,
             return (T)((wide)a * (wide)b);
         else if constexpr (code == WEIR__BINARY_DIV)
             return divide(a, b);
+        else if constexpr (code == WEIR__BINARY_BITWISE_AND)
+            return type == WEIR_BOOL ? (T)(a && b) : (T)(a & b);
+        else if constexpr (code == WEIR__BINARY_BITWISE_OR)
+            return type == WEIR_BOOL ? (T)(a || b) : (T)(a | b);
+        else if constexpr (code == WEIR__BINARY_BITWISE_XOR)
+            return type == WEIR_BOOL ? (T)(!a != !b) : (T)(a ^ b);
+        else if constexpr (code == WEIR__BINARY_LEFT_SHIFT)
+            return left_shift(a, b);
+        else if constexpr (code == WEIR__BINARY_RIGHT_SHIFT)
+            return right_shift(a, b);
         else
             return (T)power(a, b);
     }
@@ -145,6 +171,8 @@ static __device__ inline T unary(T x, const double *constant)
         return clamped(x, constant);
     else if constexpr (code == WEIR__UNARY_RELU)
         return x < 0 ? (T)0 : x;
+    else if constexpr (code == WEIR__UNARY_BITWISE_NOT)
+        return type == WEIR_BOOL ? (T)!x : (T)~x;
     else if constexpr (!real) {
         typedef typename Wide<T>::type wide;
 

@@ -74,6 +74,17 @@ static inline uint64_t power(int64_t a, int64_t b)
     ROW(maximum_##T, type, type, a > b ? a : b) \
     ROW(minimum_##T, type, type, a < b ? a : b)
 
+/* A shift by the width or more, or by less than 0, moves all bits out; to the right the sign
+ * follows. As unsigned numbers, negative shifts are large ones. `most` leaves nothing but the sign.
+ */
+#define BITS_ROWS(T, type, wide, width, most)                               \
+    ROW(bitwise_and_##T, type, type, a &b)                                  \
+    ROW(bitwise_or_##T, type, type, a | b)                                  \
+    ROW(bitwise_xor_##T, type, type, a ^ b)                                 \
+    ROW(left_shift_##T, type, type,                                         \
+        (wide)b < (width) ? (wide)((wide)a << ((wide)b & ((width)-1))) : 0) \
+    ROW(right_shift_##T, type, type, a >> ((wide)b < (most) ? (wide)b : (most)))
+
 #define COMPARE_ROWS(T, type)          \
     ROW(eq_##T, type, uint8_t, a == b) \
     ROW(ne_##T, type, uint8_t, a != b) \
@@ -88,6 +99,10 @@ INT_ROWS(i64, int64_t, uint64_t)
 INT_ROWS(i32, int32_t, uint32_t)
 INT_ROWS(i8, int8_t, uint32_t)
 INT_ROWS(u8, uint8_t, uint32_t)
+BITS_ROWS(i64, int64_t, uint64_t, 64, 63)
+BITS_ROWS(i32, int32_t, uint32_t, 32, 31)
+BITS_ROWS(i8, int8_t, uint32_t, 8, 7)
+BITS_ROWS(u8, uint8_t, uint32_t, 8, 8)
 COMPARE_ROWS(f32, float)
 COMPARE_ROWS(f64, double)
 COMPARE_ROWS(i64, int64_t)
@@ -97,6 +112,9 @@ COMPARE_ROWS(u8, uint8_t)
 /* A bool from outside may hold any byte. */
 ROW(maximum_bool, uint8_t, uint8_t, (a | b) != 0)
 ROW(minimum_bool, uint8_t, uint8_t, (a != 0) & (b != 0))
+ROW(bitwise_and_bool, uint8_t, uint8_t, (a != 0) & (b != 0))
+ROW(bitwise_or_bool, uint8_t, uint8_t, (a | b) != 0)
+ROW(bitwise_xor_bool, uint8_t, uint8_t, (a != 0) ^ (b != 0))
 ROW(eq_bool, uint8_t, uint8_t, !a == !b)
 ROW(ne_bool, uint8_t, uint8_t, !a != !b)
 ROW(lt_bool, uint8_t, uint8_t, !a > !b)
@@ -104,10 +122,11 @@ ROW(le_bool, uint8_t, uint8_t, !a >= !b)
 ROW(gt_bool, uint8_t, uint8_t, !a < !b)
 ROW(ge_bool, uint8_t, uint8_t, !a <= !b)
 
+#define INTEGERS(name) \
+    [WEIR_I64] = name##_i64, [WEIR_I32] = name##_i32, [WEIR_I8] = name##_i8, [WEIR_U8] = name##_u8
 #define NUMBERS(name)                                                           \
     [WEIR_F32] = name##_f32, [WEIR_F16] = name##_f32, [WEIR_BF16] = name##_f32, \
-    [WEIR_F64] = name##_f64, [WEIR_I64] = name##_i64, [WEIR_I32] = name##_i32,  \
-    [WEIR_I8] = name##_i8, [WEIR_U8] = name##_u8
+    [WEIR_F64] = name##_f64, INTEGERS(name)
 #define ALL(name) NUMBERS(name), [WEIR_BOOL] = name##_bool
 
 const struct weir__binary_table WEIR__ISA_NAME(weir__binary) = {{
@@ -118,6 +137,11 @@ const struct weir__binary_table WEIR__ISA_NAME(weir__binary) = {{
     [WEIR__BINARY_POW] = {NUMBERS(pow)},
     [WEIR__BINARY_MAXIMUM] = {ALL(maximum)},
     [WEIR__BINARY_MINIMUM] = {ALL(minimum)},
+    [WEIR__BINARY_BITWISE_AND] = {INTEGERS(bitwise_and), [WEIR_BOOL] = bitwise_and_bool},
+    [WEIR__BINARY_BITWISE_OR] = {INTEGERS(bitwise_or), [WEIR_BOOL] = bitwise_or_bool},
+    [WEIR__BINARY_BITWISE_XOR] = {INTEGERS(bitwise_xor), [WEIR_BOOL] = bitwise_xor_bool},
+    [WEIR__BINARY_LEFT_SHIFT] = {INTEGERS(left_shift)},
+    [WEIR__BINARY_RIGHT_SHIFT] = {INTEGERS(right_shift)},
     [WEIR__BINARY_EQ] = {ALL(eq)},
     [WEIR__BINARY_NE] = {ALL(ne)},
     [WEIR__BINARY_LT] = {ALL(lt)},

@@ -59,7 +59,12 @@ enum weir__binary_code {
     WEIR__BINARY_POW,
     WEIR__BINARY_MAXIMUM,
     WEIR__BINARY_MINIMUM,
-    WEIR__BINARY_EQ,
+    WEIR__BINARY_BITWISE_AND,
+    WEIR__BINARY_BITWISE_OR,
+    WEIR__BINARY_BITWISE_XOR,
+    WEIR__BINARY_LEFT_SHIFT,
+    WEIR__BINARY_RIGHT_SHIFT,
+    WEIR__BINARY_EQ, /* those that give bool are the last */
     WEIR__BINARY_NE,
     WEIR__BINARY_LT,
     WEIR__BINARY_LE,
@@ -83,6 +88,7 @@ enum weir__unary_code {
     WEIR__UNARY_CLAMP,
     WEIR__UNARY_SIN,
     WEIR__UNARY_COS,
+    WEIR__UNARY_BITWISE_NOT,
     WEIR__UNARY_COUNT
 };
 

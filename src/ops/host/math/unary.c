@@ -76,6 +76,11 @@ INT_ROWS(i32, int32_t, uint32_t)
 INT_ROWS(i8, int8_t, uint32_t)
 ROW(neg_u8, uint8_t, 0 - (uint32_t)x)
 ROW(same_u8, uint8_t, x)
+ROW(bitwise_not_i64, int64_t, ~x)
+ROW(bitwise_not_i32, int32_t, ~x)
+ROW(bitwise_not_i8, int8_t, ~x)
+ROW(bitwise_not_u8, uint8_t, ~x)
+ROW(bitwise_not_bool, uint8_t, !x)
 
 /* The bounds are the first two values of `constant`; NaN stays. */
 #define CLAMP(T, type)                                                                       \
@@ -123,6 +128,11 @@ const struct weir__unary_table WEIR__ISA_NAME(weir__unary) = {{
     [WEIR__UNARY_CLAMP] = {NUMBERS(clamp)},
     [WEIR__UNARY_SIN] = {FLOATS(sin)},
     [WEIR__UNARY_COS] = {FLOATS(cos)},
+    [WEIR__UNARY_BITWISE_NOT] = {[WEIR_I64] = bitwise_not_i64,
+                                 [WEIR_I32] = bitwise_not_i32,
+                                 [WEIR_I8] = bitwise_not_i8,
+                                 [WEIR_U8] = bitwise_not_u8,
+                                 [WEIR_BOOL] = bitwise_not_bool},
 }};
 
 void WEIR__ISA_NAME(weir__swiglu_f32)(void *out, const void *const *in, int64_t n,
