@@ -12,6 +12,8 @@ static void *worker_main(void *arg)
         struct weir__soft_stream *s = weir__soft_take(&w->mine);
         enum weir__want was = WEIR__WANTS_CORE;
 
+        if (!s && !w->batch.first)
+            weir__worker_lets_hosts(w);
         if (!s && !(s = weir__soft_take(&w->batch)) && !(s = weir__worker_pick(w, &was))) {
             weir__worker_be_attentive(w);
             if (!(s = weir__worker_rest(w, &was)))

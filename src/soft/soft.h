@@ -110,9 +110,11 @@ struct weir__waiter {
 /* The operator at the head while several cores run its blocks. */
 struct weir__run {
     const struct weir__cmd *cmd;
-    uint32_t cores;        /* the most that may be in it */
-    _Atomic uint32_t next; /* the first block that no worker has claimed */
-    uint32_t running;      /* workers in it; under the scheduler lock */
+    uint32_t cores;         /* the most that may be in it */
+    _Atomic uint32_t next;  /* the first block that no worker has claimed */
+    uint32_t running;       /* workers in it; under the scheduler lock */
+    uint32_t staying;       /* of these those that wait for the next phase; likewise */
+    _Atomic uint32_t turns; /* how often a next phase began; written under that lock */
     uint32_t phase;
     bool parted;             /* traces record its blocks one by one */
     _Atomic uint32_t failed; /* a block failed: the rest is not run */
