@@ -1,7 +1,8 @@
 /* The blocks of an operator: all on one worker, or on as many as its cores let in.
  *
  * Whoever is in it claims blocks one by one. Who finds none left leaves, unless there is another
- * phase soon; the last one begins that, or ends the operator. */
+ * phase soon; the last one begins that, or ends the operator. tests/model/phases.pml is the model.
+ */
 #include "cpu/cpu.h"
 
 /* One block. The first failure is kept in s->run. */
