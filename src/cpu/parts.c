@@ -1,7 +1,10 @@
 /* The blocks of an operator: all on one worker, or on as many as its cores let in.
  *
- * Whoever is in it claims blocks one by one. Who finds none left leaves, unless there is another
- * phase soon; the last one begins that, or ends the operator. tests/model/phases.pml is the model.
+ * Whoever is in it claims blocks one by one, of its own row first: when the operator comes again,
+ * as a model's do with every token, its worker has the block's operands in its cache. Blocks of
+ * another row that is behind, since its worker is late or not in the operator, go to anybody. Who
+ * finds none left leaves, unless there is another phase soon; the last one begins that, or ends the
+ * operator. tests/model/phases.pml is the model.
  */
 #include "cpu/cpu.h"
 
@@ -38,6 +41,62 @@ void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
                 return;
             run_block(w, s, cmd, phase, i);
         }
+}
+
+/* How many blocks of the row nobody has claimed. */
+static uint32_t left_of(const struct weir__run *run, uint32_t row)
+{
+    uint32_t all = (run->cmd->blocks - row + run->nrows - 1) / run->nrows;
+    uint32_t claimed = atomic_load_explicit(&run->claimed[row], memory_order_relaxed);
+
+    return claimed < all ? all - claimed : 0;
+}
+
+static bool has_blocks(const struct weir__run *run)
+{
+    for (uint32_t row = 0; row < run->nrows; row++)
+        if (left_of(run, row))
+            return true;
+    return false;
+}
+
+/* The row that the worker claims from next: its own, unless that is at its end or another is behind
+ * by more than a block, since operators have their longest blocks first. nrows: none is left. */
+static uint32_t choose_row(const struct weir__worker *w, const struct weir__run *run)
+{
+    uint32_t own = w->index * run->nrows / w->cpu->nworkers, best = run->nrows, most = 0;
+
+    for (uint32_t row = 0; row < run->nrows; row++) {
+        uint32_t left = left_of(run, row);
+
+        if (left && row == own)
+            left += 2;
+        if (left > most) {
+            most = left;
+            best = row;
+        }
+    }
+    return best;
+}
+
+/* A block for the worker; cmd->blocks if none is left. */
+static uint32_t claim(const struct weir__worker *w, struct weir__run *run)
+{
+    uint32_t row;
+
+    while ((row = choose_row(w, run)) < run->nrows) {
+        uint32_t i = atomic_fetch_add(&run->claimed[row], 1) * run->nrows + row;
+
+        if (i < run->cmd->blocks)
+            return i;
+    }
+    return run->cmd->blocks;
+}
+
+static void open_rows(struct weir__run *run)
+{
+    for (uint32_t row = 0; row < run->nrows; row++)
+        atomic_store_explicit(&run->claimed[row], 0, memory_order_relaxed);
 }
 
 /* No block of this phase is left, but others still run some: waits a little for the next phase,
@@ -78,7 +137,7 @@ static void begin_phase(struct weir__worker *w, struct weir__soft_stream *s)
 {
     struct weir__run *run = &s->run;
 
-    atomic_store(&run->next, 0);
+    open_rows(run);
     run->running = 1 + run->staying;
     run->staying = 0;
     if (run->running < run->cores)
@@ -93,11 +152,7 @@ static void run_blocks(struct weir__worker *w, struct weir__soft_stream *s)
     struct weir__run *run = &s->run;
     const struct weir__cmd *cmd = run->cmd;
 
-    for (;;) {
-        uint32_t i = atomic_fetch_add(&run->next, 1);
-
-        if (i >= cmd->blocks)
-            return;
+    for (uint32_t i; (i = claim(w, run)) < cmd->blocks;) {
         if (!atomic_load_explicit(&run->failed, memory_order_relaxed))
             run_block(w, s, cmd, run->phase, i);
         w->long_ops++;
@@ -116,7 +171,7 @@ bool weir__worker_run_shared(struct weir__worker *w, struct weir__soft_stream *s
     for (;;) {
         run_blocks(w, s);
         weir__spin_lock(&sched->lock);
-        left = atomic_load(&run->next) < cmd->blocks;
+        left = has_blocks(run);
         if (!left && s->entry.want)
             weir__sched_remove(sched, s);
         if (!left && stay(w, s))
@@ -155,7 +210,8 @@ void weir__worker_open_run(struct weir__worker *w, struct weir__soft_stream *s,
     run->cores = cores;
     run->phase = 0;
     run->staying = 0;
-    atomic_store_explicit(&run->next, 0, memory_order_relaxed);
+    run->nrows = weir__min(weir__min(cores, w->cpu->nworkers), WEIR__MOST_ROWS);
+    open_rows(run);
     if (cmd->gang) /* streams that came before the gang stay before it */
         weir__runqs_empty(&w->cpu->soft);
     weir__spin_lock(&sched->lock);

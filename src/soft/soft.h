@@ -108,10 +108,13 @@ struct weir__waiter {
 };
 
 /* The operator at the head while several cores run its blocks. */
+#define WEIR__MOST_ROWS 16
 struct weir__run {
     const struct weir__cmd *cmd;
-    uint32_t cores;         /* the most that may be in it */
-    _Atomic uint32_t next;  /* the first block that no worker has claimed */
+    uint32_t cores; /* the most that may be in it */
+    /* Blocks i, i + nrows, i + 2 nrows ... are row i: so many of it workers have claimed. */
+    _Atomic uint32_t claimed[WEIR__MOST_ROWS];
+    uint32_t nrows;
     uint32_t running;       /* workers in it; under the scheduler lock */
     uint32_t staying;       /* of these those that wait for the next phase; likewise */
     _Atomic uint32_t turns; /* how often a next phase began; written under that lock */

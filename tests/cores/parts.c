@@ -10,11 +10,14 @@
 enum { CPUS = 16, BLOCKS = 32, PHASES = 3, OPERATORS = 200, BLOCK_NS = 5000 };
 
 static unsigned ran[PHASES], early, failing = UINT32_MAX;
+static unsigned cpu_of_last[PHASES][BLOCKS], again; /* blocks that ran where they did before */
 
 /* Blocks of up to twice the time of others: some workers are done first. */
 static weir_status part(const void *args, const weir_block *block)
 {
     (void)args;
+    again += cpu_of_last[block->phase][block->index] == machine_cpu();
+    cpu_of_last[block->phase][block->index] = machine_cpu();
     machine_work(BLOCK_NS * (1 + block->index % 3) / 2);
     if (block->phase == 0 && block->index == failing)
         return weir_kernel_fail(WEIR_EKERNEL, "a block");
@@ -37,7 +40,7 @@ static unsigned picks(weir_device *dev)
     return n;
 }
 
-TEST(parts, workers_stay_in_an_operator_from_phase_to_phase)
+TEST(parts, workers_stay_in_an_operator_from_phase_to_phase_and_get_their_blocks_again)
 {
     weir_stream *stream;
     unsigned before;
@@ -53,6 +56,7 @@ TEST(parts, workers_stay_in_an_operator_from_phase_to_phase)
     CHECK_OK(weir_device_sync(dev));
     before = picks(dev);
     memset(ran, 0, sizeof ran);
+    again = 0;
     from = machine_now();
     for (int i = 0; i < OPERATORS; i++)
         CHECK_OK(weir_launch_submit(stream, &launch));
@@ -61,8 +65,10 @@ TEST(parts, workers_stay_in_an_operator_from_phase_to_phase)
         CHECK_EQ(ran[i], OPERATORS * BLOCKS);
     CHECK_EQ(early, 0);
     share = (double)OPERATORS * BLOCKS * PHASES * BLOCK_NS / (double)(machine_now() - from) / CPUS;
-    printf("%.1f picks an operator, %.1f %% work\n", (double)(picks(dev) - before) / OPERATORS,
-           100 * share);
+    printf("%.1f picks an operator, %.1f %% work, %.1f %% of the blocks where they ran before\n",
+           (double)(picks(dev) - before) / OPERATORS, 100 * share,
+           100.0 * again / (OPERATORS * BLOCKS * PHASES));
+    CHECK_LT(OPERATORS * BLOCKS * PHASES * 7 / 10, again);
     CHECK_LT(picks(dev) - before, OPERATORS * 2 * CPUS);
     CHECK_OK(weir_stream_destroy(stream));
     CHECK_OK(weir_device_close(dev));
