@@ -29,7 +29,7 @@ struct weir__worker {
     bool attentive;       /* counted in cpu->attentive (rest.c) */
     bool at_work;         /* its last commands were work: short ones do not make it attentive */
     /* place.c: read and written by others, too. */
-    _Atomic int runs_on; /* the CPU; negative while it sleeps */
+    _Atomic int runs_on; /* the CPU; negative while it sleeps, CPU_SETSIZE before it starts */
     _Atomic bool bound;  /* to one CPU, for a moment */
     /* The node of its CPU, or of its last one: 0 where there is but one (nodes.c). */
     _Atomic uint8_t node;
