@@ -1,4 +1,5 @@
 /* A machine with memory in two nodes: streams stay where their memory is, and none is forgotten. */
+#include "cores/flag.h"
 #include "cores/machine.h"
 #include "cpu/cpu.h"
 #include "harness/test.h"
@@ -73,20 +74,6 @@ TEST(nodes, workers_steal_from_their_own_node_first)
     printf("of %u tasks %u were at the other node, with one node known %u\n", seen.ran, seeing,
            blind);
     CHECK_LT(3 * seeing, 2 * blind);
-}
-
-static weir_status set_flag(const void *args, const weir_block *block)
-{
-    (void)block;
-    **(bool *const *)args = true;
-    return WEIR_OK;
-}
-
-static void wait_for_flag(void *user, weir_status status)
-{
-    (void)status;
-    while (!*(const volatile bool *)user)
-        machine_work(1000);
 }
 
 /* All workers of one node are stuck in callbacks until streams of their queues have run, and those
