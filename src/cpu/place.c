@@ -88,13 +88,17 @@ static void make_room(const struct weir__worker *w)
 {
     const struct weir__cpu *cpu = w->cpu;
     int here = atomic_load_explicit(&w->runs_on, memory_order_relaxed);
+    /* The CPU without a worker may be that of the one host thread that queues: see rescue. */
+    bool may_move = cpu->nworkers < cpu->hardware ||
+                    atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed) ||
+                    atomic_load_explicit(&cpu->soft.base.per_stream, memory_order_relaxed);
 
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         struct weir__worker *other = &cpu->workers[i];
         int bound = BOUND - here, on = atomic_load_explicit(&other->runs_on, memory_order_relaxed);
         cpu_set_t idle;
 
-        if (other != w && on == here) {
+        if (other != w && on == here && may_move) {
             idle = idle_cpus(cpu, false); /* of those that are bound most still sleep */
             on = nearest(other, &idle);
             if (on >= 0 && weir__worker_bind(other, on))
