@@ -55,6 +55,7 @@ static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
     cpu->jitter = (uint64_t)seed;
     cpu->soft.meets_first = true;
     weir__sched_init(&cpu->soft.sched, dev->props.cores.cube, dev->props.cores.vector, split);
+    weir__cpu_find_nodes(cpu);
     weir__cpu_model(dev->props.model, sizeof dev->props.model);
     dev->props.threads = (int)cpu->nworkers;
     dev->props.memory_bytes = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -168,6 +169,8 @@ const struct weir__driver weir__cpu_driver = {
     .collectives = &(const struct weir__driver_collectives){.explain = weir__soft_report,
                                                             .between_processes = true},
     .cross = &weir__soft_cross,
-    .notices = &(const struct weir__driver_notices){.poll = cpu_poll, .hurry = cpu_poll},
+    .notices = &(const struct weir__driver_notices){.poll = cpu_poll,
+                                                    .hurry = cpu_poll,
+                                                    .grown = weir__cpu_place_memory},
     .helping = &(const struct weir__driver_helping){.hold = weir__cpu_hold, .help = weir__cpu_help},
 };

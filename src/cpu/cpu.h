@@ -29,8 +29,10 @@ struct weir__worker {
     bool attentive;       /* counted in cpu->attentive (rest.c) */
     bool at_work;         /* its last commands were work: short ones do not make it attentive */
     /* place.c: read and written by others, too. */
-    _Atomic int runs_on; /* the CPU; negative while it sleeps */
+    _Atomic int runs_on; /* the CPU; negative while it sleeps, CPU_SETSIZE before it starts */
     _Atomic bool bound;  /* to one CPU, for a moment */
+    /* The node of its CPU, or of its last one: 0 where there is but one (nodes.c). */
+    _Atomic uint8_t node;
     /* Of the helper alone (help.c): a worker without a thread, which picks nothing by itself. */
     bool helper;
     uint32_t part_ns;    /* the longest part of a collective that it runs */
@@ -47,11 +49,12 @@ struct weir__cpu {
     struct weir__soft_device soft;
     struct weir__worker *workers;
     unsigned nworkers;
-    unsigned hardware;          /* threads the machine runs at once */
-    uint64_t jitter;            /* 0: none */
-    uint32_t most_patience;     /* of a worker */
-    cpu_set_t cpus;             /* that workers may run on; empty: not known */
-    struct weir__worker helper; /* for one host thread at a time (help.c) */
+    unsigned hardware;                   /* threads the machine runs at once */
+    uint64_t jitter;                     /* 0: none */
+    uint32_t most_patience;              /* of a worker */
+    cpu_set_t cpus;                      /* that workers may run on; empty: not known */
+    const struct weir__cpu_nodes *nodes; /* that their memory is at; NULL: one is all there is */
+    struct weir__worker helper;          /* for one host thread at a time (help.c) */
     _Atomic bool helper_taken;
     _Atomic uint32_t
         helped; /* times that a host thread ran all it waited for; the helper's writes */
@@ -79,13 +82,29 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
  * first, cores are short, or other workers finish the kernel. */
 bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                              const struct weir__cmd *cmd);
-/* Runs all blocks on this worker, until one fails. */
-void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
-                            const struct weir__cmd *cmd);
 /* Gets a core of that kind for the next block. False: none is free, and the stream is with the
  * scheduler. */
 bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
                             enum weir__core_kind kind);
+
+/* parts.c: runs all blocks on this worker, until one fails. */
+void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
+                            const struct weir__cmd *cmd);
+/* Opens the operator to other workers, or asks for a gang's cores. */
+void weir__worker_open_run(struct weir__worker *w, struct weir__soft_stream *s,
+                           const struct weir__cmd *cmd, unsigned cores);
+/* Runs blocks of the operator in s->run, in which this worker counts as running. True if the
+ * operator is over and this worker has the token; false if others go on with it. */
+bool weir__worker_run_shared(struct weir__worker *w, struct weir__soft_stream *s);
+static inline enum weir__core_kind weir__worker_kind(const struct weir__worker *w,
+                                                     const struct weir__cmd *cmd)
+{
+    return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
+}
+static inline unsigned weir__worker_core(const struct weir__worker *w)
+{
+    return w->grant.kind == WEIR__CORE_VECTOR ? w->grant.vector[0] : w->grant.cube;
+}
 
 /* Before a short step that is not a kernel: false if other streams go first and this one is with
  * the scheduler, or behind those that this worker keeps. */
@@ -155,6 +174,8 @@ void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
 /* Makes the streams that this worker keeps available to the others. */
 void weir__worker_share(struct weir__worker *w);
 void weir__worker_be_busy(struct weir__worker *w);
+/* Between two streams, while several host threads queue: they get a CPU. */
+void weir__worker_lets_hosts(struct weir__worker *w);
 /* Between two looks for work, and the choice of how long that is. */
 void weir__worker_pause(struct weir__worker *w);
 void weir__worker_adapt(struct weir__worker *w);
@@ -172,13 +193,25 @@ void weir__cpu_host_sleeps(struct weir__cpu *cpu);
 /* It runs again; cpu->hosts_asleep was counted down by whoever woke it. */
 void weir__cpu_host_is_up(void);
 
-/* place.c: binds the worker to a CPU until it is up there. */
-void weir__worker_bind(struct weir__worker *w, int to);
+/* place.c: binds the worker to a CPU until it is up there. False: it may not. */
+bool weir__worker_bind(struct weir__worker *w, int to);
 /* The worker runs now, or is about to sleep. */
 void weir__worker_is_up(struct weir__worker *w);
+bool weir__cpu_has_worker(const struct weir__cpu *cpu, int at);
 void weir__worker_leaves_cpu(struct weir__worker *w);
 /* If a worker that was woken is late, moves those that are not up to idle CPUs. */
 void weir__cpu_rescue(struct weir__cpu *cpu);
+
+/* nodes.c: where memory lies on a machine with several nodes. Sets cpu->nodes. */
+void weir__cpu_find_nodes(struct weir__cpu *cpu);
+/* The pool has a new segment, for a request of so many bytes: nobody has touched it yet. */
+void weir__cpu_place_memory(weir_device *dev, void *address, size_t size, size_t asked);
+/* The call of the system, which tests replace. */
+extern long (*weir__cpu_mbind)(void *address, size_t size, int mode, const uint64_t *nodes);
+static inline unsigned weir__worker_node(const struct weir__worker *w)
+{
+    return atomic_load_explicit(&w->node, memory_order_relaxed);
+}
 
 /* A host thread does something on a hardware thread of its own. */
 void weir__cpu_host_acts(struct weir__cpu *cpu);
@@ -191,6 +224,14 @@ bool weir__cpu_has_spare(const struct weir__cpu *cpu, unsigned wanted);
 
 /* topology.c: threads that may run at once, by affinity (hwloc where it is built in). */
 unsigned weir__cpu_hardware_threads(void);
+/* The NUMA nodes of those threads. 0 of them: not known. */
+#define WEIR__MAX_NODES 64
+struct weir__cpu_nodes {
+    unsigned count;
+    uint64_t system;             /* bit n: it is the system's node n */
+    uint8_t of_cpu[CPU_SETSIZE]; /* 0 to count - 1 */
+};
+const struct weir__cpu_nodes *weir__cpu_nodes(void);
 /* The processor's name for people. */
 void weir__cpu_model(char *text, size_t size);
 

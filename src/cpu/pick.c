@@ -5,7 +5,7 @@
  * workers may join, and gangs. The order is:
  *   1. streams more urgent than the default priority;
  *   2. its own queue and the scheduler's streams of the default priority, in turns;
- *   3. other workers' queues (stealing);
+ *   3. other workers' queues (stealing), those of its NUMA node first;
  *   4. less urgent streams.
  * Every 64th pick is an aged pick, which looks at the scheduler's oldest stream or steals first. So
  * no stream waits for ever: neither a less urgent one, nor one in the queue of a busy worker.
@@ -88,11 +88,12 @@ static struct weir__soft_stream *from_own(struct weir__worker *w)
     return weir__soft_take(&w->batch);
 }
 
-/* Takes a stream from the longest queue, if that has more than `own`. So all streams advance at
- * about the same rate, and none is left over at the end because it shared a worker with many. */
-static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own)
+/* The longest of the others' queues, if it has more than `own`. `near`: of the workers that run on
+ * this one's node. */
+static struct weir__runq *longest_queue(const struct weir__worker *w, uint32_t own, bool near)
 {
-    struct weir__soft_device *soft = &w->cpu->soft;
+    const struct weir__cpu *cpu = w->cpu;
+    const struct weir__soft_device *soft = &cpu->soft;
     struct weir__runq *longest = NULL;
     uint32_t most = own;
     unsigned victim = w->index;
@@ -101,12 +102,29 @@ static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own)
         uint32_t has;
 
         victim = victim + 1 == soft->nrunqs ? 0 : victim + 1;
+        if (near && weir__worker_node(&cpu->workers[victim]) != weir__worker_node(w))
+            continue;
         has = weir__runq_has(&soft->runqs[victim]);
         if (has > most) {
             most = has;
             longest = &soft->runqs[victim];
         }
     }
+    return longest;
+}
+
+/* Takes a stream from the longest queue, if that has more than `own`. So all streams advance at
+ * about the same rate, and none is left over at the end because it shared a worker with many. The
+ * queues of this worker's node, whose memory it reaches soonest, come before all others, but in
+ * aged picks: the last worker of another node may be stuck. */
+static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own, bool aged)
+{
+    struct weir__runq *longest = NULL;
+
+    if (weir__unlikely(w->cpu->nodes) && !aged)
+        longest = longest_queue(w, own, true);
+    if (!longest)
+        longest = longest_queue(w, own, false);
     return longest ? weir__runq_take(longest) : NULL;
 }
 
@@ -129,9 +147,9 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
     if (weir__unlikely(aged)) {
         if (ready && ++w->aged_picks % 2)
             s = from_scheduler(w, was, true);
-        s = s ? s : steal(w, 0);
+        s = s ? s : steal(w, 0, true);
     } else if (w->at_work && w->picks % PICKS_PER_BALANCE == 0 &&
-               (s = steal(w, weir__runq_has(w->queue) + 1))) {
+               (s = steal(w, weir__runq_has(w->queue) + 1, false))) {
         return s;
     } else if (weir__unlikely(ready & MORE_URGENT) ||
                weir__unlikely(ready & 1u << DEFAULT_BIT && w->picks % 2)) {
@@ -140,6 +158,6 @@ struct weir__soft_stream *weir__worker_pick(struct weir__worker *w, enum weir__w
     if (s)
         return s;
     if (!(s = from_own(w)) && (!(ready & 1u << DEFAULT_BIT) || !(s = from_scheduler(w, was, aged))))
-        s = steal(w, 0);
+        s = steal(w, 0, false);
     return s || !ready ? s : from_scheduler(w, was, aged);
 }

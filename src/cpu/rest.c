@@ -32,6 +32,7 @@ enum {
     MOST_WOKEN = 4,       /* workers woken at once; they wake others in turn */
     STANDBY_NS = 1000000, /* between two looks while standing by */
     MOST_STANDBY_NS = 5000000,
+    PICKS_PER_YIELD = 4, /* of a worker, while several host threads queue */
 };
 
 /* The halves of cpu->sleepers. */
@@ -128,6 +129,20 @@ void weir__worker_be_busy(struct weir__worker *w)
         atomic_fetch_sub(&w->cpu->attentive, 1);
     w->attentive = false;
     weir__cpu_wake(w->cpu);
+}
+
+/* One host thread that queues has the CPU of the worker that stands by. Several share theirs with
+ * workers, and the system would let one wait for a slice of milliseconds behind a worker that it
+ * has just woken: that worker's streams then run out of commands, and the others end late. A look
+ * at the device's launches by stream says that there are several. */
+void weir__worker_lets_hosts(struct weir__worker *w)
+{
+    struct weir__cpu *cpu = w->cpu;
+
+    if (weir__likely(!atomic_load_explicit(&cpu->soft.base.per_stream, memory_order_relaxed)) ||
+        cpu->nworkers < cpu->hardware || w->picks % PICKS_PER_YIELD)
+        return;
+    weir__yield();
 }
 
 /* Spinning pays only while a hardware thread is free for it: every worker that is awake and the
@@ -294,10 +309,14 @@ static void stand_by(struct weir__worker *w)
     atomic_compare_exchange_strong(&cpu->standby, &me, 0);
 }
 
-/* The worker that stands by gets the CPU that the host is about to leave. */
+/* The worker that stands by gets the CPU that the host is about to leave, unless the host shared it
+ * with another worker. */
 static void hand_over(struct weir__cpu *cpu, uint32_t standby)
 {
-    weir__worker_bind(&cpu->workers[standby - 1], weir__thread_cpu());
+    int here = weir__thread_cpu();
+
+    if (!weir__cpu_has_worker(cpu, here))
+        weir__worker_bind(&cpu->workers[standby - 1], here);
     if (atomic_compare_exchange_strong(&cpu->standby, &standby, 0))
         weir__futex_wake(&cpu->standby, 1);
 }

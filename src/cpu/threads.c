@@ -12,6 +12,8 @@ static void *worker_main(void *arg)
         struct weir__soft_stream *s = weir__soft_take(&w->mine);
         enum weir__want was = WEIR__WANTS_CORE;
 
+        if (!s && !w->batch.first)
+            weir__worker_lets_hosts(w);
         if (!s && !(s = weir__soft_take(&w->batch)) && !(s = weir__worker_pick(w, &was))) {
             weir__worker_be_attentive(w);
             if (!(s = weir__worker_rest(w, &was)))
@@ -29,6 +31,7 @@ static void init_worker(struct weir__worker *w, struct weir__cpu *cpu, unsigned 
 {
     *w = (struct weir__worker){
         .cpu = cpu, .index = index, .patience = 1, .random = cpu->jitter + index};
+    atomic_store_explicit(&w->runs_on, CPU_SETSIZE, memory_order_relaxed); /* not started yet */
     w->mine.end = &w->mine.first;
     w->batch.end = &w->batch.first;
     w->queue = index < cpu->soft.nrunqs ? &cpu->soft.runqs[index] : NULL;
@@ -56,10 +59,11 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         weir__free(cpu->workers);
         return weir__fail_nomem("allocating scratch memory for %s", cpu->soft.base.props.name);
     }
+    for (unsigned i = 0; i < cpu->nworkers; i++) /* those that run look at all of them */
+        init_worker(&cpu->workers[i], cpu, i);
     for (; started < cpu->nworkers; started++) {
         struct weir__worker *w = &cpu->workers[started];
 
-        init_worker(w, cpu, started);
         if (!(w->local = weir__soft_map(WEIR_LOCAL_BYTES)))
             break;
         weir__cpu_count_awake(1);

@@ -1,4 +1,4 @@
-/* The hardware threads that this process may use. */
+/* The hardware threads that this process may use, and the nodes that their memory is at. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
@@ -6,48 +6,86 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What is asked once in a process, since hwloc takes milliseconds. */
+static struct {
+    unsigned threads;
+    struct weir__cpu_nodes nodes;
+} found;
+
 #ifdef WEIR_HAVE_HWLOC
 #include <hwloc.h>
 
+/* The nodes with memory whose CPUs are ours. Of several at the same CPUs, such as one of fast
+ * memory beside the ordinary one, the first counts: the system gives a thread memory of that. */
+static void find_nodes(hwloc_topology_t topology, hwloc_const_bitmap_t mine)
+{
+    struct weir__cpu_nodes *nodes = &found.nodes;
+    hwloc_bitmap_t rest = hwloc_bitmap_dup(mine);
+    hwloc_obj_t o = NULL;
+    unsigned cpu;
+
+    while (rest && nodes->count < WEIR__MAX_NODES &&
+           (o = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, o))) {
+        if (!o->attr->numanode.local_memory || o->os_index >= WEIR__MAX_NODES ||
+            !hwloc_bitmap_intersects(o->cpuset, rest))
+            continue;
+        hwloc_bitmap_foreach_begin(cpu, o->cpuset) if (cpu < CPU_SETSIZE &&
+                                                       hwloc_bitmap_isset(rest, cpu))
+            nodes->of_cpu[cpu] = (uint8_t)nodes->count;
+        hwloc_bitmap_foreach_end();
+        hwloc_bitmap_andnot(rest, rest, o->cpuset);
+        nodes->system |= UINT64_C(1) << o->os_index;
+        nodes->count++;
+    }
+    hwloc_bitmap_free(rest);
+}
+
 /* hwloc knows what cgroups and disabled processors leave of the affinity mask. */
-static unsigned count_allowed(void)
+static void look(void)
 {
     hwloc_topology_t topology;
     hwloc_bitmap_t mine = NULL;
-    int n = 0;
+    int n;
 
     if (hwloc_topology_init(&topology))
-        return 0;
+        return;
     if (!hwloc_topology_load(topology) && (mine = hwloc_bitmap_alloc())) {
         if (hwloc_get_cpubind(topology, mine, HWLOC_CPUBIND_PROCESS))
             hwloc_bitmap_copy(mine, hwloc_topology_get_allowed_cpuset(topology));
         hwloc_bitmap_and(mine, mine, hwloc_topology_get_allowed_cpuset(topology));
         n = hwloc_bitmap_weight(mine);
+        found.threads = n > 0 ? (unsigned)n : 0;
+        find_nodes(topology, mine);
     }
     hwloc_bitmap_free(mine);
     hwloc_topology_destroy(topology);
-    return n > 0 ? (unsigned)n : 0;
 }
 #else
-static unsigned count_allowed(void)
+static void look(void)
 {
     cpu_set_t set;
 
-    return sched_getaffinity(0, sizeof set, &set) ? 0 : (unsigned)CPU_COUNT(&set);
+    found.threads = sched_getaffinity(0, sizeof set, &set) ? 0 : (unsigned)CPU_COUNT(&set);
 }
 #endif
 
+static void look_once(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, look);
+}
+
 unsigned weir__cpu_hardware_threads(void)
 {
-    static _Atomic unsigned cached; /* asking hwloc takes milliseconds */
-    unsigned n = atomic_load(&cached);
+    look_once();
+    return found.threads ? found.threads : 1;
+}
 
-    if (!n) {
-        n = count_allowed();
-        n = n ? n : 1;
-        atomic_store(&cached, n);
-    }
-    return n;
+const struct weir__cpu_nodes *weir__cpu_nodes(void)
+{
+    look_once();
+    return &found.nodes;
 }
 
 void weir__cpu_model(char *text, size_t size)

@@ -22,11 +22,6 @@ enum {
 
 /* ---- giving streams and cores to others ---- */
 
-static enum weir__core_kind kind_of(const struct weir__worker *w, const struct weir__cmd *cmd)
-{
-    return weir__sched_kind(&w->cpu->soft.sched, cmd->engine);
-}
-
 /* Streams taken from the worker's queue return to its front; streams that it made ready go to its
  * end. */
 void weir__worker_share(struct weir__worker *w)
@@ -125,122 +120,6 @@ static void jitter(struct weir__worker *w)
             weir__relax();
 }
 
-static unsigned core_of(const struct weir__worker *w)
-{
-    return w->grant.kind == WEIR__CORE_VECTOR ? w->grant.vector[0] : w->grant.cube;
-}
-
-/* One block. The first failure is kept in s->run. */
-static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
-                      const struct weir__cmd *cmd, unsigned phase, unsigned index)
-{
-    weir_block block = {index, cmd->blocks, phase, core_of(w), w->local, NULL};
-    uint64_t from = 0;
-    weir_status st;
-
-    if (weir__unlikely(cmd->meets)) {
-        block.phase += (unsigned)s->participant.round;
-        block.peers = s->participant.in->args;
-    }
-
-    if (!cmd->u.fn)
-        return;
-    if (weir__trace_on() && s->run.parted)
-        from = weir__trace_ticks();
-    st = cmd->u.fn(cmd->args, &block);
-    if (weir__unlikely(from))
-        weir__worker_trace_part(w, s, cmd, index, from);
-    if (weir__unlikely(st))
-        weir__soft_block_failed(s, cmd, st);
-}
-
-void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
-                            const struct weir__cmd *cmd)
-{
-    for (unsigned phase = 0; phase < cmd->phases; phase++)
-        for (unsigned i = 0; i < cmd->blocks; i++) {
-            if (atomic_load_explicit(&s->run.failed, memory_order_relaxed))
-                return;
-            run_block(w, s, cmd, phase, i);
-        }
-}
-
-/* Claims and runs blocks of the operator in s->run, in which this worker counts as
- * running. True if the operator is over and this worker has the token; false if
- * others go on with it. */
-static bool run_shared(struct weir__worker *w, struct weir__soft_stream *s)
-{
-    struct weir__sched *sched = &w->cpu->soft.sched;
-    struct weir__run *run = &s->run;
-    const struct weir__cmd *cmd = run->cmd;
-    enum weir__core_kind kind = kind_of(w, cmd);
-    bool last, left;
-
-    for (;;) {
-        for (;;) {
-            uint32_t i = atomic_fetch_add(&run->next, 1);
-
-            if (i >= cmd->blocks)
-                break;
-            if (!atomic_load_explicit(&run->failed, memory_order_relaxed))
-                run_block(w, s, cmd, run->phase, i);
-            w->long_ops++;
-            if (!cmd->gang && weir__worker_others_first(w, s))
-                break;
-        }
-        weir__spin_lock(&sched->lock);
-        left = atomic_load(&run->next) < cmd->blocks;
-        last = --run->running == 0;
-        if (!left && s->entry.want)
-            weir__sched_remove(sched, s);
-        if (left && !s->entry.want)
-            weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
-        if (left || !last) {
-            weir__sched_release(sched, &w->grant);
-            weir__spin_unlock(&sched->lock);
-            weir__cpu_wake(w->cpu);
-            return false;
-        }
-        if (++run->phase == cmd->phases || atomic_load(&run->failed)) {
-            if (cmd->gang)
-                weir__sched_release_gang(sched, s);
-            weir__spin_unlock(&sched->lock);
-            if (cmd->gang)
-                weir__cpu_wake(w->cpu);
-            return true;
-        }
-        atomic_store(&run->next, 0);
-        run->running = 1;
-        if (run->cores > 1)
-            weir__sched_add(sched, s, WEIR__WANTS_HELP, kind);
-        weir__spin_unlock(&sched->lock);
-        weir__cpu_wake(w->cpu);
-    }
-}
-
-/* Opens the operator to other workers, or asks for a gang's cores. */
-static void open_run(struct weir__worker *w, struct weir__soft_stream *s,
-                     const struct weir__cmd *cmd, unsigned cores)
-{
-    struct weir__sched *sched = &w->cpu->soft.sched;
-    struct weir__run *run = &s->run;
-
-    run->cmd = cmd;
-    run->cores = cores;
-    run->phase = 0;
-    atomic_store_explicit(&run->next, 0, memory_order_relaxed);
-    if (cmd->gang) /* streams that came before the gang stay before it */
-        weir__runqs_empty(&w->cpu->soft);
-    weir__spin_lock(&sched->lock);
-    if (cmd->gang)
-        weir__sched_release(sched, &w->grant);
-    else
-        run->running = 1;
-    weir__sched_add(sched, s, cmd->gang ? WEIR__WANTS_GANG : WEIR__WANTS_HELP, kind_of(w, cmd));
-    weir__spin_unlock(&sched->lock);
-    weir__cpu_wake(w->cpu);
-}
-
 /* Every block has run, or one has failed. `from`: when it began, if it ran whole on this worker. */
 static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd, uint64_t from, bool is_short)
@@ -297,18 +176,18 @@ bool weir__worker_run_kernel(struct weir__worker *w, struct weir__soft_stream *s
         weir__soft_begin_report(s, cmd);
     s->run.parted = !is_short && cmd->blocks * cmd->phases > 1;
     if (cmd->gang) {
-        open_run(w, s, cmd, cmd->cores);
+        weir__worker_open_run(w, s, cmd, cmd->cores);
         return false;
     }
-    if (!weir__worker_have_core(w, s, kind_of(w, cmd)))
+    if (!weir__worker_have_core(w, s, weir__worker_kind(w, cmd)))
         return false;
     if (is_short || w->helper || (cores = weir__soft_cores(s, cmd)) == 1) {
         if (weir__trace_on() && !s->run.parted)
             from = weir__worker_ticks(w);
         weir__worker_run_alone(w, s, cmd);
     } else {
-        open_run(w, s, cmd, cores);
-        if (!run_shared(w, s))
+        weir__worker_open_run(w, s, cmd, cores);
+        if (!weir__worker_run_shared(w, s))
             return false;
     }
     end_kernel(w, s, cmd, from, is_short);
@@ -365,7 +244,7 @@ static inline __attribute__((always_inline)) void run_row(struct weir__worker *w
                                                           const struct weir__cmd *before,
                                                           bool traced)
 {
-    const weir_block block = {0, 1, 0, core_of(w), w->local, NULL};
+    const weir_block block = {0, 1, 0, weir__worker_core(w), w->local, NULL};
     const struct weir__cmd *cmd = weir__soft_next(s);
     uint32_t short_ns = w->short_ns, work_ns = 0, size = 0, n = 0;
     uint64_t from = traced ? weir__worker_ticks(w) : 0;
@@ -403,8 +282,8 @@ static void run_on_in_lane(struct weir__worker *w, struct weir__soft_stream *s,
                            const struct weir__cmd *before)
 {
     if (before->kind != WEIR__CMD_KERNEL || before->phases != 1 || before->gang ||
-        !(w->attentive || w->at_work || w->helper) || w->grant.kind != kind_of(w, before) ||
-        weir__soft_has_failed(s) || w->cpu->jitter)
+        !(w->attentive || w->at_work || w->helper) ||
+        w->grant.kind != weir__worker_kind(w, before) || weir__soft_has_failed(s) || w->cpu->jitter)
         return;
     if (weir__unlikely(weir__trace_on()))
         run_row(w, s, before, true);
@@ -503,7 +382,7 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
 
         weir__worker_be_busy(w);
         w->ticks = 0;
-        if (!run_shared(w, s))
+        if (!weir__worker_run_shared(w, s))
             return;
         cmd = s->run.cmd;
         end_kernel(w, s, cmd, 0, false);

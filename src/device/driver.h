@@ -212,6 +212,9 @@ struct weir__driver_notices {
     /* Freed memory waits for queued commands: a device that looks for commands only now and then
      * looks soon. (L) */
     void (*hurry)(weir_device *dev);
+    /* The pool has a new piece of memory, from `map`, for a request of `asked` bytes. Nobody has
+     * touched it: the device may say where its pages go. (L) */
+    void (*grown)(weir_device *dev, void *address, size_t size, size_t asked);
 };
 
 struct weir__driver {

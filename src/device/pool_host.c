@@ -17,6 +17,14 @@ static void pool_unmap(void *user, void *address, size_t size)
     dev->driver->unmap(dev, address, size);
 }
 
+static void pool_grown(void *user, void *address, size_t size, size_t asked)
+{
+    weir_device *dev = user;
+
+    if (dev->driver->notices && dev->driver->notices->grown)
+        dev->driver->notices->grown(dev, address, size, asked);
+}
+
 static uint64_t pool_done(void *user, uint32_t slot)
 {
     weir_device *dev = user;
@@ -121,6 +129,7 @@ static uint64_t pool_stream_id(void *user, uint32_t slot)
 const struct weir__pool_host weir__device_pool_host = {
     .map = pool_map,
     .unmap = pool_unmap,
+    .grown = pool_grown,
     .done = pool_done,
     .hurry = pool_hurry,
     .order = pool_order,

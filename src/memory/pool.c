@@ -259,6 +259,8 @@ static weir_buffer *grow(struct weir__pool *pool, struct weir__arena *arena, siz
     }
     if (!segment->base)
         goto free_segment;
+    if (pool->host.grown)
+        pool->host.grown(pool->host.user, segment->base, want, size);
     segment->size = want;
     segment->first = block;
     segment->next = pool->segments;

@@ -37,6 +37,8 @@ struct weir__pool_host {
     /* Bytes from the system, or NULL. */
     void *(*map)(void *user, size_t size);
     void (*unmap)(void *user, void *address, size_t size);
+    /* Those bytes were mapped for a request of `asked` bytes, and nobody has touched them. */
+    void (*grown)(void *user, void *address, size_t size, size_t asked);
     /* The last command of the slot that is known to be over. */
     uint64_t (*done)(void *user, uint32_t slot);
     /* Blocks wait for commands that are not over. May be NULL. */

@@ -108,17 +108,23 @@ struct weir__waiter {
 };
 
 /* The operator at the head while several cores run its blocks. */
+#define WEIR__MOST_ROWS 16
 struct weir__run {
     const struct weir__cmd *cmd;
-    uint32_t cores;        /* the most that may be in it */
-    _Atomic uint32_t next; /* the first block that no worker has claimed */
-    uint32_t running;      /* workers in it; under the scheduler lock */
+    uint32_t cores;   /* the most that may be in it */
+    uint32_t running; /* workers in it; under the scheduler lock */
     uint32_t phase;
     bool parted;             /* traces record its blocks one by one */
     _Atomic uint32_t failed; /* a block failed: the rest is not run */
     weir_status status;      /* of the first block that failed */
     char text[512];
     uint64_t gang_cube[WEIR__MAX_CORES / 64], gang_vector[WEIR__MAX_CORES / 64];
+    /* Of an operator that several workers run; at the end, since every command reads `failed`. */
+    uint32_t staying;       /* of those in it those that wait for the next phase; likewise */
+    _Atomic uint32_t turns; /* how often a next phase began; written under that lock */
+    /* Blocks i, i + nrows, i + 2 nrows ... are row i: so many of it workers have claimed. */
+    _Atomic uint32_t claimed[WEIR__MOST_ROWS];
+    uint32_t nrows;
 };
 
 struct weir__soft_stream {

@@ -1,6 +1,7 @@
 /* 64 chains of tasks on a virtual machine: how much of its CPUs' time is work, how soon the workers
  * are at it, and how often one is woken. The bounds are of virtual time, so they do not depend on
  * the real machine or its load; -v prints the figures. */
+#include "cores/flag.h"
 #include "cores/machine.h"
 #include "harness/test.h"
 #include "weir/weir.h"
@@ -227,20 +228,6 @@ TEST(chains, one_stream_wakes_one_worker)
     CHECK_EQ(machine_counts().wakes - before.wakes, 1);
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(weir_device_close(dev));
-}
-
-static weir_status set_flag(const void *args, const weir_block *block)
-{
-    (void)block;
-    **(bool *const *)args = true;
-    return WEIR_OK;
-}
-
-static void wait_for_flag(void *user, weir_status status)
-{
-    (void)status;
-    while (!*(const volatile bool *)user)
-        machine_work(1000);
 }
 
 /* One worker is stuck in a callback until another stream has run, and the host queues and queues:

@@ -1,5 +1,6 @@
 /* Forks and joins of short operators on a virtual machine: they stay with the worker that runs
  * them, and other streams get their turn beside them. */
+#include "cores/flag.h"
 #include "cores/machine.h"
 #include "cpu/cpu.h"
 #include "harness/test.h"
@@ -32,13 +33,6 @@ static weir_status wait_at_gate(const void *args, const weir_block *block)
     (void)block;
     while (!*(volatile bool *)&gate_is_open)
         machine_work(1000);
-    return WEIR_OK;
-}
-
-static weir_status set_flag(const void *args, const weir_block *block)
-{
-    (void)block;
-    **(bool *const *)args = true;
     return WEIR_OK;
 }
 

@@ -47,6 +47,7 @@ static unsigned nthreads, ncpus;
 static struct vcpu cpus[MACHINE_MAX_CPUS];
 static struct machine_counts counts;
 static uint64_t sleeps_numbered;
+static bool wakes_preempt, idle_pulls;
 static __thread struct vthread *self;
 
 static void give_up(const char *why)
@@ -104,6 +105,14 @@ static void place(struct vthread *t, uint64_t when)
     for (unsigned i = 1; c->current && !t->bound && i <= idle; i++)
         if (!cpus[(t->cpu + i) % ncpus].current)
             c = &cpus[(t->cpu + i) % ncpus];
+    if (c->current && wakes_preempt && c->current->state == ON_CPU && c->current != self) {
+        struct vthread *other = c->current;
+
+        counts.preempted++;
+        begin_on(c, t, (when > other->time ? when : other->time) + MACHINE_SWITCH_NS);
+        enqueue(c, other, other->time);
+        return;
+    }
     if (c->current) {
         enqueue(t->bound || idle ? c : &cpus[self->cpu], t, when);
         return;
@@ -112,10 +121,21 @@ static void place(struct vthread *t, uint64_t when)
     begin_on(c, t, when + MACHINE_WAKE_UP_NS);
 }
 
+/* The first thread of the others' queues that may run elsewhere. */
+static struct vthread *pull(void)
+{
+    for (unsigned i = 0; i < ncpus; i++)
+        if (cpus[i].first && !cpus[i].first->bound)
+            return dequeue(&cpus[i]);
+    return NULL;
+}
+
 static void leave_cpu(struct vthread *t)
 {
     struct vcpu *c = &cpus[t->cpu];
     struct vthread *next = dequeue(c);
+
+    next = next || !idle_pulls ? next : pull();
 
     c->current = NULL;
     c->idle_since = t->time;
@@ -393,6 +413,13 @@ unsigned weir__cpu_hardware_threads(void)
     return ncpus;
 }
 
+static struct weir__cpu_nodes nodes;
+
+const struct weir__cpu_nodes *weir__cpu_nodes(void)
+{
+    return &nodes;
+}
+
 void weir__cpu_model(char *text, size_t size)
 {
     snprintf(text, size, "a virtual machine");
@@ -409,6 +436,25 @@ void machine_start(unsigned n)
         cpus[i].end = &cpus[i].first;
     self = add_thread();
     begin_on(&cpus[0], self, 0);
+}
+
+void machine_places_threads(bool preempts, bool pulls)
+{
+    wakes_preempt = preempts;
+    idle_pulls = pulls;
+}
+
+void machine_has_nodes(unsigned n)
+{
+    nodes.count = n;
+    nodes.system = (UINT64_C(1) << n) - 1;
+    for (unsigned i = 0; i < ncpus; i++)
+        nodes.of_cpu[i] = (uint8_t)(i * n / ncpus);
+}
+
+unsigned machine_cpu(void)
+{
+    return self->cpu;
 }
 
 void machine_work(uint64_t ns)

@@ -6,12 +6,13 @@
  * and waking, and by machine_work. So a run is the same every time, on any number of real CPUs.
  *
  * There are CPUs, each with a queue of threads that want it: a thread that is woken goes to an idle
- * CPU, or waits in a queue until the one that runs there sleeps or has used up its slice; a CPU
- * that becomes idle takes a thread from another's queue. What caches cost is not modelled. */
+ * CPU, or waits in a queue until the one that runs there sleeps or has used up its slice. What
+ * caches cost is not modelled. */
 #ifndef TESTS_CORES_MACHINE_H
 #define TESTS_CORES_MACHINE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -26,6 +27,16 @@ enum {
 
 /* The calling thread becomes the machine's first. Once in a process. */
 void machine_start(unsigned cpus);
+/* How threads get CPUs from now on. `preempts`: one that is woken and finds no idle CPU takes it
+ * from whoever runs there, as Linux lets one do that has slept for long. `pulls`: a CPU that
+ * becomes idle takes a thread from another's queue, as Linux does if it has been idle for long
+ * enough before. */
+void machine_places_threads(bool preempts, bool pulls);
+/* Devices that are opened from now on find its memory in so many nodes, with CPUs that follow each
+ * other at each. */
+void machine_has_nodes(unsigned nodes);
+/* The calling thread's. */
+unsigned machine_cpu(void);
 /* The calling thread computes. */
 void machine_work(uint64_t ns);
 uint64_t machine_now(void);

@@ -16,6 +16,12 @@
 #define DOT_MANY 4
 #define DOT_AHEAD 1024 /* bytes of a line: prefetch further ahead than the hardware does */
 
+/* Without a call: one in the innermost loop would put all sums into memory. */
+ALWAYS_INLINE int64_t element_size(weir_dtype dtype)
+{
+    return dtype == REAL_DTYPE ? (int64_t)sizeof(real) : 2;
+}
+
 /* Lines of an operand, `step` elements apart. */
 struct lines {
     const char *data;
@@ -34,7 +40,7 @@ ALWAYS_INLINE void dot_step(int few, int many, int64_t k, int64_t n, bool ahead,
         const int64_t at = (m + q) * y->step + k;
 
         if (ahead)
-            __builtin_prefetch(y->data + at * (int64_t)weir_dtype_size(dtype) + DOT_AHEAD);
+            __builtin_prefetch(y->data + at * element_size(dtype) + DOT_AHEAD);
         line[q] = n == LANES ? load_vec(y->data, at, dtype) : load_part(y->data, at, n, dtype);
     }
 #pragma GCC unroll 4
@@ -60,7 +66,7 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
 #pragma GCC unroll 16
     for (int i = 0; i < few * many; i++)
         acc[i] = vec_set(0);
-    if (weir_dtype_size(dtype) * 2 == sizeof(real)) /* two steps to a cache line */
+    if (element_size(dtype) * 2 == sizeof(real)) /* two steps to a cache line */
         for (; k + 2 * LANES <= kn; k += 2 * LANES) {
             dot_step(few, many, k, LANES, true, x, f0, y, m, dtype, acc);
             dot_step(few, many, k + LANES, LANES, false, x, f0, y, m, dtype, acc);
@@ -95,7 +101,7 @@ ALWAYS_INLINE void dot_few(int64_t few, int many, int64_t kn, const struct lines
 
 ALWAYS_INLINE void dot_typed(const struct weir__gemm *g, weir_dtype dtype)
 {
-    const int64_t size = (int64_t)weir_dtype_size(dtype);
+    const int64_t size = element_size(dtype);
     const struct lines a = {g->a, g->m, g->a_row}, b = {g->b, g->n, g->b_col};
     const bool few_rows = g->m <= g->n;
     const struct lines *x = few_rows ? &a : &b, *y = few_rows ? &b : &a;
