@@ -12,6 +12,7 @@
 #define TILES_ARE_BUILT 0
 #endif
 
+#include "ops/host/conv/conv.h"
 #include "ops/host/product/attention.h"
 #include "ops/host/product/gemm.h"
 
@@ -19,6 +20,8 @@ void weir__gemm_bf16_amx(const struct weir__gemm *g, void *local);
 void weir__gemm_bf16_thin_amx(const struct weir__gemm *g, void *local);
 void weir__gemm_part_bf16_amx(const struct weir__gemm *g, int64_t part, void *sums, int64_t step,
                               void *local);
+void weir__conv_bf16_amx(const struct weir__conv *c, const struct weir__conv_part *part,
+                         void *local);
 void weir__attention_bf16_amx(const struct weir__attention *a, int64_t unit, void *local);
 
 #endif

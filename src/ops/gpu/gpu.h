@@ -4,8 +4,8 @@
 #define WEIR_OPS_GPU_GPU_H
 
 #include "device/code.h"
+#include "ops/host/conv/conv.h"
 #include "ops/host/product/attention.h"
-#include "ops/host/product/conv.h"
 #include "ops/host/product/grouped.h"
 #include "ops/host/row.h"
 

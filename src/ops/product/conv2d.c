@@ -3,16 +3,16 @@
 
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"
-#include "ops/host/product/conv.h"
+#include "ops/host/conv/conv.h"
 #include "ops/product/gemm_grid.h"
 #include "tensor/infer.h"
 
 struct args {
     struct weir__conv conv;
     int64_t images; /* so far all that a GPU's kernel reads */
-    void (*run)(const struct weir__conv *c, int64_t image, int64_t group, int64_t o0, int64_t o1,
-                int64_t y0, int64_t y1, void *local);
-    struct weir__grid grid; /* batch: images x groups, m: outputs of a group, n: output rows */
+    void (*run)(const struct weir__conv *c, const struct weir__conv_part *part, void *local);
+    struct weir__grid grid; /* batch: images x groups, m: outputs of a group, n: output rows, or
+                             * columns where there is one row */
 };
 
 /* With the zeros that mean 1 replaced, and 1 where a step is never taken: so that what remains is
@@ -144,15 +144,18 @@ static weir_status run_block(const void *pointer, const weir_block *block)
 
     if (part.m.begin >= part.m.end || part.n.begin >= part.n.end)
         return WEIR_OK;
-    for (int64_t i = part.batch.begin; i < part.batch.end; i++)
-        args->run(&args->conv, i / args->conv.groups, i % args->conv.groups, part.m.begin,
-                  part.m.end, part.n.begin, part.n.end, block->local);
+    args->run(&args->conv,
+              &(struct weir__conv_part){part.batch.begin, part.batch.end, part.m.begin, part.m.end,
+                                        part.n.begin, part.n.end},
+              block->local);
     return WEIR_OK;
 }
 
-/* In output rows instead of output elements. */
+/* In output rows instead of output elements, where there are several. */
 static struct weir__grid by_rows(struct weir__grid grid, int64_t oh, int64_t ow)
 {
+    if (oh == 1)
+        return grid;
     grid.n = oh;
     grid.n_step = weir__max(1, weir__div_up(grid.n_step, weir__max(ow, 1)));
     if (grid.batch && grid.m && oh)
@@ -208,12 +211,13 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     struct args *args = (struct args *)work->args;
     struct weir__conv *c = &args->conv;
 
-    *args = (struct args){.run = x->dtype == WEIR_F64 ? WEIR__ISA_PICK(weir__conv_f64)
-                                                      : WEIR__ISA_PICK(weir__conv_f32),
-                          .conv = describe(call),
-                          .images = x->shape[0]};
-    if (!weir__conv_fits(c) && !weir__view_is_contiguous(weight))
-        return weir__fail(WEIR_EUNSUPPORTED, "Conv2D: a weight as large as %s must be contiguous",
+    *args = (struct args){.conv = describe(call), .images = x->shape[0]};
+    args->run = x->dtype == WEIR_F64        ? WEIR__ISA_PICK(weir__conv_f64)
+                : weir__conv_takes_pairs(c) ? WEIR__ISA_PICK(weir__conv_bf16)
+                                            : WEIR__ISA_PICK(weir__conv_f32);
+    if (!weir__conv_weight_is_matrix(c) && c->channels * c->kh * c->kw > WEIR__CONV_MOST_TAPS)
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "Conv2D: a weight as large as %s must be contiguous in its last 3 dims",
                           weir__view_text(weight).text);
     args->grid = by_rows(weir__grid_make(&weir__grid_floats, x->shape[0] * c->groups, c->outputs,
                                          c->oh * c->ow, c->channels * c->kh * c->kw,

@@ -2,7 +2,7 @@
  * taps of all channels, or a thread an output where a group has few outputs.
  * V0: type; V1: in tiles */
 #include "kernel.cuh"
-#include "ops/host/product/conv.h"
+#include "ops/host/conv/conv.h"
 
 typedef Type<V0>::compute real;
 

@@ -7,7 +7,7 @@
 #include "device/code.h"
 
 #include "mma.cuh"
-#include "ops/host/product/conv.h"
+#include "ops/host/conv/conv.h"
 
 typedef Type<V0>::compute real;
 

@@ -22,11 +22,17 @@ struct weir__gemm {
     /* in elements */
     int64_t a_row, a_col, b_row, b_col, c_row, c_col, bias_row, bias_col;
     /* Where set, stands in for b: writes B[k0 .. k0+kn)[j0 .. j0+jn) as rows of
-     * `width` elements of the compute type, zeros beyond jn. */
+     * `width` elements of the compute type, zeros beyond jn. For weir__gemm_bf16 as rows of `width`
+     * pairs of consecutive k, the first in the lower half, zeros beyond kn too. */
     void (*pack_b)(const void *source, void *dst, int64_t width, int64_t k0, int64_t kn, int64_t j0,
                    int64_t jn);
     const void *pack_source;
 };
+
+/* With pack_b and so many columns at most, twice as many where C is of the compute type, local
+ * memory need not be larger than this. */
+#define WEIR__GEMM_PACKED_N 512
+#define WEIR__GEMM_PACKED_BYTES (2720 << 10)
 
 /* A stack of products: matrices along the batch dims, broadcast where a step is 0. */
 struct weir__gemm_stack {

@@ -31,6 +31,11 @@ _Static_assert((UNIT * 1024 + 1024 * UNIT + 512 * 1024) * 2 + 1024 * 512 * 4 <= 
                "in place");
 _Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, AMX");
 _Static_assert((512 + 512) * 512 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, dots");
+/* Where B is packed by others, the rest of local memory is theirs. */
+#define HOOKED_M 512
+_Static_assert((UNIT * 1024 + HOOKED_M * UNIT + 512 * 1024) * 2 + HOOKED_M * 512 * 4 <=
+                   WEIR__GEMM_PACKED_BYTES,
+               "packed by others");
 
 struct block {
     const struct weir__gemm *g;
@@ -83,13 +88,19 @@ static void pack_a(const struct block *s)
 static void pack_b(const struct block *s)
 {
     const struct weir__gemm *g = s->g;
+    const int64_t pairs = weir__div_up(s->kn, 2);
 
     for (int64_t j = 0; j < s->wide_n; j += PANEL) {
         const uint16_t *src = (const uint16_t *)g->b + s->k0 * g->b_row + (s->j0 + j) * g->b_col;
         const int64_t cols = weir__max(0, weir__min(PANEL, s->n - j));
+        uint32_t *dst = s->b + j * (s->most->k / 2);
 
-        pack_panel_of_pairs(s->b + j * (s->most->k / 2), s->wide_k / 2, cols, s->kn, src, g->b_row,
-                            g->b_col);
+        if (g->pack_b) {
+            g->pack_b(g->pack_source, dst, PANEL, s->k0, s->kn, s->j0 + j, cols);
+            memset(dst + pairs * PANEL, 0, (size_t)(s->wide_k / 2 - pairs) * PANEL * sizeof *dst);
+        } else {
+            pack_panel_of_pairs(dst, s->wide_k / 2, cols, s->kn, src, g->b_row, g->b_col);
+        }
     }
 }
 
@@ -197,10 +208,16 @@ static void write_out(const struct block *s)
         float *row = s->sums + i * s->most->n;
         uint16_t *out = (uint16_t *)g->c + (s->i0 + i) * g->c_row + s->j0 * g->c_col;
 
-        if (g->bias)
+        if (g->bias && g->bias_col)
             for (int64_t j = 0; j < s->n; j++)
                 row[j] += load_one(g->bias, (s->i0 + i) * g->bias_row + (s->j0 + j) * g->bias_col,
                                    WEIR_BF16);
+        else if (g->bias) {
+            const float same = load_one(g->bias, (s->i0 + i) * g->bias_row, WEIR_BF16);
+
+            for (int64_t j = 0; j < s->n; j++)
+                row[j] += same;
+        }
         store_row((char *)out, g->c_col, WEIR_BF16, row, s->n);
     }
 }
@@ -258,7 +275,7 @@ static void run_block(struct block *s)
 static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
 {
     const bool in_place = g->a_col == 1;
-    const struct sizes most = sizes[amx][in_place];
+    struct sizes most = sizes[amx][in_place];
     struct block s = {.g = g,
                       .most = &most,
                       .amx = amx,
@@ -266,6 +283,8 @@ static void gemm_of_pairs(const struct weir__gemm *g, void *local, bool amx)
                       .unit_k = amx ? UNIT : 2,
                       .a = local};
 
+    if (g->pack_b)
+        most.m = weir__min(most.m, HOOKED_M);
     s.tails = s.a + (in_place ? UNIT : most.m) * most.k;
     s.b = (uint32_t *)(s.tails + (in_place ? most.m * UNIT : 0));
     s.sums = (float *)(s.b + most.n * most.k / 2);

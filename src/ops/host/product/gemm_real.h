@@ -13,7 +13,7 @@
 #include "ops/host/product/gemm_dot.h"
 
 enum {
-    KC = (int)(2048 / sizeof(real)),
+    KC = CHUNK,
     MB = 256,
     NB = 96,
     NC_IN_C = 1536,                       /* where C itself holds the sums between chunks */
@@ -23,6 +23,12 @@ enum {
 _Static_assert((MB + NC_IN_C) * KC * sizeof(real) <= WEIR_LOCAL_BYTES, "packed operands");
 _Static_assert(((MB + NC_SUMS) * KC + MC_SUMS * NC_SUMS) * sizeof(real) <= WEIR_LOCAL_BYTES,
                "packed operands and sums");
+_Static_assert(((MB + WEIR__GEMM_PACKED_N + NR) * KC + MC_SUMS * (WEIR__GEMM_PACKED_N + NR)) *
+                           sizeof(real) <=
+                       WEIR__GEMM_PACKED_BYTES &&
+                   (MB + 2 * WEIR__GEMM_PACKED_N + NR) * KC * sizeof(real) <=
+                       WEIR__GEMM_PACKED_BYTES,
+               "few columns that are packed");
 _Static_assert(MB % MR == 0 && MC_SUMS % MR == 0 && NB % NR == 0, "whole panels");
 _Static_assert(NC_IN_C % NR == 0 && NC_SUMS % NR == 0, "whole panels");
 
@@ -44,9 +50,16 @@ static void add_bias(const struct weir__gemm *g, real *c, int64_t ldc, int64_t i
     const int64_t size = (int64_t)weir_dtype_size(g->dtype);
     const char *at = g->bias + (i * g->bias_row + j * g->bias_col) * size;
 
-    for (int64_t r = 0; r < rows; r++, c += ldc)
-        for (int64_t q = 0; q < cols; q++)
-            c[q] += load_one(at, r * g->bias_row + q * g->bias_col, g->dtype);
+    for (int64_t r = 0; r < rows; r++, c += ldc) {
+        const real same = load_one(at, r * g->bias_row, g->dtype);
+
+        if (g->bias_col)
+            for (int64_t q = 0; q < cols; q++)
+                c[q] += load_one(at, r * g->bias_row + q * g->bias_col, g->dtype);
+        else
+            for (int64_t q = 0; q < cols; q++)
+                c[q] += same;
+    }
 }
 
 static void run_tile(const struct block *s, int64_t i, int64_t j)

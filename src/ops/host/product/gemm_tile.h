@@ -115,6 +115,8 @@ ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
 /* This many products are added up one after the other; then the sums of such stretches are added.
  * The error of a sum grows with the length of its chain. */
 enum { STRETCH = 96 };
+/* Stretches begin anew where a chunk of k does, of which a packed panel has one. */
+enum { CHUNK = (int)(2048 / sizeof(real)) };
 
 /* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
  * product of a panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at
