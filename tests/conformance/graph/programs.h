@@ -96,6 +96,8 @@ void program_make(struct program *p, weir_device *dev, uint64_t seed, bool open)
 /* An input of the program filled with numbers, where the open size is `open`. */
 weir_tensor *program_input(const struct program *p, weir_device *dev, int i, int64_t open,
                            uint64_t round);
+/* Whether indices read from a dim that has become empty, which is an error when it runs. */
+bool step_reads_nothing(const struct step *s, weir_tensor *const *values);
 /* One step, with the scopes of the step where `scopes`. What it makes goes to values[]. */
 weir_status step_run(const struct step *s, weir_device *dev, const struct sizes *sizes,
                      weir_tensor **values, bool scopes);

@@ -38,6 +38,18 @@ _Static_assert(countof(unary) == UNARIES && countof(binary) == BINARIES &&
 
 /* ---- running ---- */
 
+bool step_reads_nothing(const struct step *s, weir_tensor *const *values)
+{
+    const weir_tensor *x = values[s->in[0]], *index = values[s->in[1]];
+    int64_t dim = s->kind == EMBEDDING && !s->which ? 0 : s->size[0];
+
+    if ((s->kind != EMBEDDING && s->kind != GATHER && s->kind != SCATTER) || !x || !index)
+        return false;
+    dim += dim < 0 ? weir_tensor_ndim(x) : 0;
+    return dim >= 0 && dim < weir_tensor_ndim(x) && !weir_tensor_shape(x)[dim] &&
+           weir_tensor_numel(index);
+}
+
 static weir_status run_index(const struct step *s, weir_tensor *const *x, weir_tensor **out)
 {
     weir_tensor *index;
@@ -217,6 +229,8 @@ weir_status step_run(const struct step *step, weir_device *dev, const struct siz
     weir_tensor *x[4], *out[2] = {NULL, NULL};
     weir_status st;
 
+    if (step_reads_nothing(step, values)) /* an error of the stream otherwise, which stays */
+        return WEIR_ERANGE;
     for (int i = 0; i < s->nin; i++)
         x[i] = values[s->in[i]];
     for (int i = 0; i < 5; i++)
