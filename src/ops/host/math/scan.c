@@ -147,7 +147,8 @@ struct walk {
     const struct weir__scan *a;
     const struct steps *steps;
     weir_dtype type; /* that is computed on */
-    char in[WEIR__ROW_BYTES], out[WEIR__ROW_BYTES];
+    _Alignas(64) char in[WEIR__ROW_BYTES];
+    _Alignas(64) char out[WEIR__ROW_BYTES];
     int64_t places[CHUNK];
     struct state state;
 };
