@@ -53,7 +53,8 @@ OPTIONAL = {
     ("weir_graph_add", "attrs"), ("weir_graph_add", "in"),
     ("weir_graph_add", "out"),  # none of them
     ("weir_topk", "values"), ("weir_topk", "indices"), ("weir_sort", "values"),
-    ("weir_sort", "indices"), ("weir_nonzero_padded", "count"),
+    ("weir_sort", "indices"), ("weir_nonzero_padded", "count"), ("weir_cummax", "values"),
+    ("weir_cummax", "indices"), ("weir_cummin", "values"), ("weir_cummin", "indices"),
     ("weir_scope_push_super_kernel", "name"), ("weir_scope_enter_super_kernel", "name"),
     ("weir_expert_sum", "weights"),  # ones
     ("weir_scatter_from", "x"),  # elsewhere than at the root

@@ -38,7 +38,7 @@ ONE = [
     lambda x: small(torch.cumsum(x, 0)),
     lambda x: torch.roll(x, 5, 1),
     lambda x: torch.flip(x, [0]),
-    lambda x: small(torch.cumprod(torch.clamp(x, -1, 1), 1)),
+    lambda x: small(torch.logcumsumexp(torch.clamp(x, -1, 1), 1)),
     lambda x: torch.sort(x, dim=1).values,
     lambda x: x[:, : SIZE // 2].repeat(1, 2),
     lambda x: torch.cat([x[SIZE // 2 :], x[: SIZE // 2]]),
