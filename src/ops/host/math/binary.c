@@ -55,14 +55,14 @@ static inline uint64_t power(int64_t a, int64_t b)
     return y;
 }
 
-/* NaN if either side is NaN. */
-#define FLOAT_ROWS(T, type, power_fn)                        \
-    ROW(add_##T, type, type, a + b)                          \
-    ROW(sub_##T, type, type, a - b)                          \
-    ROW(mul_##T, type, type, a *b)                           \
-    ROW(div_##T, type, type, a / b)                          \
-    ROW(pow_##T, type, type, power_fn(a, b))                 \
-    ROW(maximum_##T, type, type, a != a ? a : a > b ? a : b) \
+/* NaN if either side is NaN. Cubes are products, as on a GPU: models have them in each layer. */
+#define FLOAT_ROWS(T, type, power_fn)                             \
+    ROW(add_##T, type, type, a + b)                               \
+    ROW(sub_##T, type, type, a - b)                               \
+    ROW(mul_##T, type, type, a *b)                                \
+    ROW(div_##T, type, type, a / b)                               \
+    ROW(pow_##T, type, type, b == 3 ? a * a * a : power_fn(a, b)) \
+    ROW(maximum_##T, type, type, a != a ? a : a > b ? a : b)      \
     ROW(minimum_##T, type, type, a != a ? a : a < b ? a : b)
 
 #define INT_ROWS(T, type, wide)                 \
