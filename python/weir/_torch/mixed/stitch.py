@@ -14,7 +14,7 @@ from ..._create import from_dlpack, with_values
 from ..._log import logger
 from ...errors import Error
 from .. import effects, values
-from ..graph import build, places
+from ..graph import build, open_sizes, places, results
 from ..graph.places import Unsupported
 from ..lower import fallback, grouped, indices, table
 from ..rewrite import updates
@@ -27,7 +27,7 @@ class _Segment:
 
     def __init__(self, device, tag):
         self.tag = tag
-        self.built = build.Built(_C.Graph(device))
+        self.built = open_sizes.Built(_C.Graph(device))
         self.reads, self.symbols = [], {}  # Values, and what stands for them in the graph
         self.writes = False  # to arguments
         self.nodes = []  # traced nodes whose values are in the graph
@@ -211,14 +211,14 @@ class Stitcher(build.Builder):
             if self._is_constant(symbol):
                 stored = stored.clone()
         slot = built.add_output(name, stored, (tuple(symbol.shape), tuple(strides), dtype, 0))
-        built.outputs.append(build.Output(slot))
+        built.outputs.append(open_sizes.Output(slot))
         value = Value(self._new_slot(), dtype, symbol.shape, strides, self.gpu.device)
         value.step = len(self.steps)
         made[id(symbol)] = symbol, value
         return value
 
     def _is_constant(self, symbol):
-        return any(symbol is c or build.shares(symbol, c) for c in self.shared.values())
+        return any(symbol is c or results.shares(symbol, c) for c in self.shared.values())
 
     def _bring(self, value):
         """The Value as the open plan sees it."""
@@ -226,7 +226,7 @@ class Stitcher(build.Builder):
         if value.slot in self.shared:
             return self.shared[value.slot]
         if value not in segment.symbols:
-            bound = build.Input(len(segment.reads), f"v{value.slot}", value)
+            bound = open_sizes.Input(len(segment.reads), f"v{value.slot}", value)
             spec, symbol = bound.declare(segment.built.graph)
             segment.built.inputs.append(bound)
             segment.built.input_specs.append(spec)
