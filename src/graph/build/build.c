@@ -159,7 +159,8 @@ weir_status weir__graph_hold_recipe(weir_graph *g, struct weir__recipe *recipe)
 
 /* ---- where nodes come from ---- */
 
-/* A copy for names and files, which have no quotes, spaces and the like in them. */
+/* Copies `text` for use in names and graph files. Replaces characters that they do not allow, such
+ * as quotes and spaces, by '_'. */
 static char *plain_copy(const char *text, bool *failed)
 {
     char *copied = text && *text ? weir__strdup(text) : NULL;
@@ -186,7 +187,7 @@ weir_status weir_graph_describe(weir_graph *g, const char *module, const char *s
         return weir__fail_nomem("describing nodes of a graph");
     }
     for (char *c = copied[0]; c && *c; c++)
-        if (*c == ':') /* stands before the number of an output in files */
+        if (*c == ':') /* files write ':' before the number of an output */
             *c = '_';
     weir__free(g->module);
     weir__free(g->source);
@@ -208,8 +209,9 @@ static void *copy(const void *from, size_t size, bool *failed)
     return to;
 }
 
-/* Graphs of many nodes have many that are alike, whose parameters are kept once. Those that
- * follow sizes change, and are each node's own. */
+/* Large graphs have many identical nodes. Nodes with equal parameters share one copy. Operators
+ * whose parameters follow sizes (op->follow) change them, so each of their nodes has its own
+ * copy. */
 static void *keep_params(weir_graph *g, const struct weir__op *op, const void *params, bool *shares,
                          bool *failed)
 {
@@ -227,7 +229,7 @@ static void *keep_params(weir_graph *g, const struct weir__op *op, const void *p
     for (size_t i = 0; i < op->params_size; i++)
         h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
     slot = &g->shared_by_hash[(h ^ h >> 32) % (uint64_t)slots];
-    /* A node of this operator is asked, since nodes may have changed places since. */
+    /* Compares with a node of this operator, because nodes may have been reordered since. */
     if (*slot && *slot <= g->nnodes && g->nodes[*slot - 1].op == op &&
         g->nodes[*slot - 1].shares_params &&
         !memcmp(g->nodes[*slot - 1].params, params, op->params_size)) {
@@ -271,8 +273,8 @@ static bool is_among(const int *list, int n, int node)
     return false;
 }
 
-/* What the node runs after: what the caller says, and what wait_tensor said of its
- * operands. */
+/* The nodes that a new node must run after: those the caller names, and those that wait_tensor
+ * attached to its operands. */
 static int *all_control(const weir_graph *g, const struct weir__operand *in, int nin,
                         const int *control, int *ncontrol, bool *failed)
 {
@@ -292,7 +294,7 @@ static int *all_control(const weir_graph *g, const struct weir__operand *in, int
     for (int i = 0; i < nin; i++) {
         const struct weir__value *v =
             in[i].value == WEIR__NO_VALUE ? NULL : &g->values[in[i].value];
-        int before = n; /* a value names none twice */
+        int before = n; /* a value's own list has no duplicates */
 
         for (int j = 0; v && j < v->nafter; j++)
             if (!is_among(all, before, v->after[j]))
@@ -363,7 +365,7 @@ weir_status weir__graph_add_node(weir_graph *g, const struct weir__op *op, const
             continue;
         }
         if ((st = weir__view_init(&views[i], views[i].dtype, views[i].ndim, views[i].shape))) {
-            g->nvalues = values_before; /* a broadcast may be larger than memory is */
+            g->nvalues = values_before; /* the size of a broadcast may exceed the limit */
             return st;
         }
         out[i] = (struct weir__operand){

@@ -1,7 +1,7 @@
 /* What must run before what: data, hazards and control.
  *
- * Per value the writes and reads that nothing has covered since are kept. Views are compared by the
- * byte ranges they span, so two halves of one buffer do not wait for each other.
+ * For each value the builder keeps the writes and reads that no later write has covered. Views are
+ * compared by the byte ranges they span, so two halves of one buffer do not wait for each other.
  */
 #include "graph/build/graph.h"
 
@@ -11,7 +11,8 @@ struct use {
     uintptr_t from, to; /* bytes within the value */
 };
 
-/* Of one value: indices into uses, -1 at the end. Apart, since reads ignore reads. */
+/* By value: heads of the lists of its reads and writes, indices into `uses`; -1 ends a list. The
+ * lists are separate because reads need no order among each other. */
 struct lists {
     int reads, writes;
 };
@@ -37,7 +38,7 @@ static bool add_pred(struct builder *b, int node, int pred)
     return true;
 }
 
-/* A view of no bytes still orders: tokens are such. It counts as one. */
+/* A view of no bytes still orders nodes (tokens are such views): it counts as one byte. */
 static void span(const struct weir__operand *o, uintptr_t *from, uintptr_t *to)
 {
     const char *first, *last;
@@ -47,8 +48,8 @@ static void span(const struct weir__operand *o, uintptr_t *from, uintptr_t *to)
     *to = (uintptr_t)last + (first == last);
 }
 
-/* What the use overlaps in a list comes before it. What a write covers it stands for from
- * then on, since whoever comes after it is after that. */
+/* Orders u after every use in the list that it overlaps. A write removes the uses that it covers
+ * entirely: every later use that overlaps them is ordered after the write, and so after them. */
 static bool order_after(struct builder *b, const struct use *u, int *link, bool write)
 {
     while (*link >= 0) {

@@ -1,5 +1,5 @@
-/* Shapes: of a node's results when it is made, and of all of them again once a run has
- * decided the sizes that were left open. */
+/* Shapes: of a node's results when it is made, and of all results again after a run has decided the
+ * dynamic sizes. */
 #include "graph/build/graph.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ weir_status weir__operand_remake(const weir_graph *g, const struct weir__view *b
     return WEIR_OK;
 }
 
-/* The operand as it was in `from`, over the value as it is in `to`. */
+/* Makes the operand's view of `from` again over its value in `to`. */
 static weir_status remake(const weir_graph *from, const weir_graph *to, const int64_t *sizes,
                           struct weir__operand *o)
 {

@@ -1,13 +1,13 @@
-/* Named sizes: free ones, which the inputs of a run decide, and expressions of them. */
+/* Named sizes: free ones, which a run's inputs decide, and expressions of them. */
 #include "tensor/size.h"
 
 #include "graph/build/graph.h"
 
-/* Plans have room for sizes up to the next multiple of an eighth of themselves. */
+/* Plans have room for sizes rounded up to a multiple of about an eighth of the size. */
 enum { ROOM_SHARE = 8, ROOM_LEAST = 8 };
 
-/* A size that every graph is tried with when it is compiled: what does not fit it follows
- * no size but the one that stood in. */
+/* Compiling tries every dynamic graph with this size: what does not fit it was built from the
+ * stand-in size alone. */
 #define TRIAL_SIZE (2 * WEIR__DYNAMIC_SIZE)
 
 static weir_status add_size(weir_graph *g, const struct weir__named_size *size, int64_t example,
@@ -34,7 +34,7 @@ weir_status weir_graph_size(weir_graph *g, int64_t example, int64_t *size)
     return add_size(g, &(struct weir__named_size){.is_free = true}, example, size);
 }
 
-/* returns  WEIR_EINVAL for a division by 0, WEIR_ERANGE for what fits no size. */
+/* returns  WEIR_EINVAL for a division by 0, WEIR_ERANGE for a result that is not a valid size. */
 static weir_status compute(weir_size_op op, int64_t a, int64_t b, int64_t *out)
 {
     bool overflows = false;
@@ -100,12 +100,12 @@ weir_status weir__sizes_use(weir_graph *g, int input, int dim, int64_t size)
     return WEIR_OK;
 }
 
-/* Free sizes from the first inputs that have them, then expressions. */
+/* Computes the free sizes from the first inputs that have them, then the expressions. */
 static weir_status evaluate(const weir_graph *g, const int64_t *const *inputs, int64_t *values)
 {
     for (int i = 0; i < g->nsizes; i++)
         values[i] = -1;
-    for (int i = g->nsize_uses - 1; i >= 0; i--) { /* the first one last */
+    for (int i = g->nsize_uses - 1; i >= 0; i--) { /* backwards, so that the first input wins */
         const struct weir__size_use *u = &g->size_uses[i];
 
         if (g->sizes[weir__size_index(u->size)].is_free)

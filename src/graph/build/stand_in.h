@@ -1,4 +1,4 @@
-/* A node's call before there is memory for it: for the operator's tiling and cost. */
+/* A node's call before memory is planned, for the operator's tiling and cost. */
 #ifndef WEIR_GRAPH_BUILD_STAND_IN_H
 #define WEIR_GRAPH_BUILD_STAND_IN_H
 
@@ -10,10 +10,10 @@ struct weir__stand_in {
     struct weir__call call;
 };
 
-/* Fills `s`, whose call points into it and borrows from the node. Nothing is at the addresses of
- * the operands, and no two values share one, so operators that look for overlap see the truth:
- * but for those that share bytes of a plan's arena, where `offset`, unless it is NULL, says by
- * value where each is, or -1. */
+/* Fills `s`, whose call points into it and borrows from the node. Addresses of operands are made up
+ * and different for each value, so operators that check for overlap get the right answer. If
+ * `offset` is not NULL, values with offset[value] >= 0 instead share the bytes of a plan's
+ * arena. */
 void weir__stand_in_init(struct weir__stand_in *s, const struct weir__node *n, unsigned cores,
                          const int64_t *offset);
 

@@ -1,4 +1,4 @@
-/* What a scope or a file asks of a super kernel: key=value:key=value. */
+/* The options of a super kernel, as a scope or a file gives them: key=value:key=value. */
 #include "graph/build/graph.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static bool is_one_of(const char *text, size_t size, const char *a, const char *
 static weir_status check_option(const char *key, size_t key_size, const char *value, size_t size)
 {
     static const struct {
-        const char *key, *a, *b; /* no a: a count */
+        const char *key, *a, *b; /* a is NULL: the value is a count */
     } known[] = {
         {"stream-fusion", "0", "1"},   {"strict-scope-check", "bypass", "abort"},
         {"feed-sync-all", "0", "1"},   {"debug-aic-num", NULL, NULL},

@@ -24,7 +24,8 @@ weir_status weir__graph_tensor(weir_graph *g, const struct weir__operand *operan
     return WEIR_OK;
 }
 
-/* All of the tensor's buffer: as the tensor sees it if that is all, else flat. */
+/* A view of all of the tensor's buffer: the tensor's own view if it covers the buffer, else
+ * flat. */
 static struct weir__view whole_buffer(const weir_tensor *t)
 {
     size_t size = weir_dtype_size(t->view.dtype);
@@ -40,7 +41,8 @@ static struct weir__view whole_buffer(const weir_tensor *t)
     return v;
 }
 
-/* Tensors that share a buffer share a value, so that in-place writes are seen. */
+/* Adds a constant. Tensors that share a buffer share a value, so that in-place writes through one
+ * are seen by the others. */
 static weir_status add_constant(weir_graph *g, weir_tensor *t, int *value)
 {
     struct weir__view whole = whole_buffer(t);
@@ -94,7 +96,7 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *t, struct weir__oper
     return WEIR_OK;
 }
 
-/* Takes back the constants that were added last, until there are `n`. */
+/* Removes the constants that were added last, until `n` are left. */
 static void drop_constants(weir_graph *g, int n)
 {
     while (g->nconstants > n) {
@@ -134,7 +136,7 @@ weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const
         st = weir__graph_operand(g, in[i], &operands[i]);
     for (int i = 0; into && i < op->nout && !st; i++)
         st = weir__graph_operand(g, into[i], &targets[i]);
-    /* Before the node, which is not taken back. */
+    /* This may fail, and the node cannot be removed again: so it comes before the node. */
     for (int i = 0; i < made; i++) {
         out[i] = NULL;
         if (!st)
@@ -223,8 +225,8 @@ static bool is_whole(const weir_graph *g, const struct weir__operand *o)
            weir__view_numel(&o->view) == weir__view_numel(&v->view);
 }
 
-/* A result gets memory of its own at each run, which only a whole value made by a node
- * can be: anything else is copied into one. */
+/* Makes the operand an output that gets memory of its own at each run. Only a whole value made by a
+ * node can be one: anything else is copied into such a value. */
 static weir_status own_value(weir_graph *g, struct weir__operand *o)
 {
     static const struct weir__marks plain = {.super_kernel = -1};

@@ -30,7 +30,8 @@ static weir_status checked_init(struct weir__checked *x, const weir_graph *g, co
     return st;
 }
 
-/* The first rank with that graph speaks for all. */
+/* Checks a rank's graph by itself. If several ranks have the same graph, only the first one is
+ * checked. */
 static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct weir__check_program *p,
                               const struct weir__check_members *members,
                               const weir_check_options *options, struct weir__report *report)
@@ -57,9 +58,10 @@ static weir_status check_rank(weir_graph *const *graphs, size_t rank, struct wei
     return st;
 }
 
-/* ---- groups of one name ---- */
+/* ---- several groups with one name ---- */
 
-/* Whether ranks wait for each other for ever, with the groups parted as they are. */
+/* Sets *fails if ranks would wait for each other for ever when the groups are split as in
+ * `members`. */
 static weir_status try_parting(weir_graph *const *graphs, size_t nranks,
                                const struct weir__check_members *members,
                                const weir_check_options *options, bool *fails)
@@ -91,7 +93,8 @@ static weir_status try_parting(weir_graph *const *graphs, size_t nranks,
     return st;
 }
 
-/* Chooses a way that fails if all do, else one that does not; says so if some do. */
+/* Chooses one of the possible splits: a failing one if all fail, else one that does not fail. Adds
+ * a warning if only some fail. */
 static weir_status choose_parting(weir_graph *const *graphs, size_t nranks,
                                   struct weir__check_members *members,
                                   const weir_check_options *options, struct weir__report *report)
@@ -173,7 +176,7 @@ weir_status weir_check_graphs(weir_graph *const *graphs, size_t nranks,
 
 /* ---- files ---- */
 
-/* A control input that names no node waits for what nobody ever records. */
+/* Reports control inputs that name no node: nothing ever records what they wait for. */
 static bool find_unrecorded(const struct weir__pb_file *f, struct weir__report *report)
 {
     bool any = false;
@@ -191,7 +194,7 @@ static bool find_unrecorded(const struct weir__pb_file *f, struct weir__report *
             weir__pb_place(&f->text, ref->at, &line, &column);
             found.text = weir__report_text(
                 report,
-                "%s:%zu:%zu: %s waits for %s, which no node of the file is: that never comes",
+                "%s:%zu:%zu: %s waits for %s, which no node of the file is: it would wait for ever",
                 f->text.where, line, column, f->nodes[i].name, ref->name);
             weir__report_line(report, &nodes, weir__report_text(report, "%s", f->nodes[i].name));
             found.nodes = weir__report_lines(report, &nodes, &found.nnodes);
@@ -203,8 +206,8 @@ static bool find_unrecorded(const struct weir__pb_file *f, struct weir__report *
     return any;
 }
 
-/* The file's nodes with the order that it asks for: inputs, and places on the streams that
- * it names. Nodes without a stream may come in any order in a file. */
+/* Adds the file's nodes with the order that it asks for: their inputs, and their places on the
+ * streams that they name. Nodes without a stream may come in any order in a file. */
 static weir_status add_records(struct weir__pb_file *f, struct weir__check_program *p)
 {
     struct weir__check_rank *rank = &p->ranks[0];
@@ -235,7 +238,7 @@ static weir_status add_records(struct weir__pb_file *f, struct weir__check_progr
     return st;
 }
 
-/* Whether the file can be run at all. */
+/* Sets *runs if the file can be run at all. */
 static weir_status check_records(struct weir__pb_file *f, struct weir__report *report, bool *runs)
 {
     struct weir__check_program p;

@@ -1,5 +1,5 @@
-/* Operators of groups, as the checker sees them: which of them meet, and whether ranks that meet
- * say the same. */
+/* Collectives as the checker sees them: which of them meet, and whether the calls that meet
+ * match. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ int weir__check_kernel_needs(const struct weir__checked *x, const struct weir__k
     return g && k->ranks < nranks && g->nhas == k->ranks ? (int)k->ranks : nranks;
 }
 
-/* The rank of the program that is that one of the group `own` is in; -1 if there is none. */
+/* The program's rank that has number `index` in the group that `own` is in; -1 if there is none. */
 static int rank_at(const struct weir__check_group *g, const struct weir__check_has *own, int index)
 {
     for (int i = 0; i < g->nhas; i++)
@@ -32,7 +32,8 @@ static bool is_whole(const struct weir__member *member, int nranks)
     return !member->ranks || member->ranks == nranks;
 }
 
-/* A group of all ranks, or of as many as have operators of it. */
+/* Whether the operator's peers are known: its group has all ranks of the program, or exactly as
+ * many as have operators of it. */
 static bool is_explored(const struct weir__checked *x, const struct weir__member *member, int rank,
                         int nranks)
 {
@@ -82,7 +83,7 @@ bool weir__check_find_rendezvous(const struct weir__checked *x, const struct wei
     return true;
 }
 
-/* ---- ranks that do not fit together ---- */
+/* ---- calls that do not match ---- */
 
 static void add_misfit(const struct weir__check_program *p, const struct weir__check_rendezvous *m,
                        int a, int b, const char *text, struct weir__report *report)
@@ -96,7 +97,8 @@ static void add_misfit(const struct weir__check_program *p, const struct weir__c
     weir__report_line_once(report, &nodes,
                            weir__report_text(report, "%s", p->ranks[b].ops[m->op[b]].name));
     f.nodes = weir__report_lines(report, &nodes, &f.nnodes);
-    f.remedy.text = "issue the collectives of a group in the same order, and alike, on every rank";
+    f.remedy.text = "issue the collectives of a group in the same order and with the same "
+                    "arguments on every rank";
     weir__report_add(report, &f);
 }
 
@@ -121,12 +123,12 @@ void weir__check_misfits(const struct weir__check_program *p, struct weir__repor
             if (weir__offers_fit(meet_of(p, m, first), meet_of(p, m, r), text, sizeof text))
                 continue;
             add_misfit(p, m, first, r, text, report);
-            return; /* what follows is out of step with it */
+            return; /* later calls are only out of step because of this one */
         }
     }
 }
 
-/* ---- groups that the program is not the whole of ---- */
+/* ---- groups with ranks outside the program ---- */
 
 static void add_warning(const struct weir__checked *x, const struct weir__node *n,
                         struct weir__report *report, const char *text, const char *remedy)
@@ -169,6 +171,6 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
                                           n->name, peer_of(&member), member.group,
                                           (long long)member.ranks, nranks),
                         "check the ranks of the group on their own");
-        return; /* once is enough */
+        return; /* one warning is enough */
     }
 }

@@ -1,4 +1,4 @@
-/* Which ranks of a program have operators of which groups, and who of a group each is. */
+/* Which ranks of a program have operators of which groups, and each rank's number in its group. */
 #include <string.h>
 
 #include "comm/comm.h"
@@ -64,7 +64,7 @@ const struct weir__check_has *weir__check_find_has(const struct weir__check_grou
     return NULL;
 }
 
-/* Ranks come in their order. */
+/* Called in ascending order of ranks. */
 static weir_status add_rank(struct weir__check_group *g, int rank, int index)
 {
     if (g->nhas && g->has[g->nhas - 1].rank == rank)
@@ -113,9 +113,10 @@ weir_status weir__check_count_groups(const weir_graph *graph, int rank,
     return st;
 }
 
-/* ---- who is who ---- */
+/* ---- numbers of ranks ---- */
 
-/* Whether each rank of the program is another of the group: not where one graph is several ranks'.
+/* Whether the ranks' numbers in the group are known and all different. They are not if several
+ * ranks run one graph.
  */
 static bool has_indexes(const struct weir__check_group *g)
 {
@@ -126,7 +127,8 @@ static bool has_indexes(const struct weir__check_group *g)
     return g->id;
 }
 
-/* The ranks of both, in the order of the program. Memory for all was there before. */
+/* Adds the ranks of `from` to `to`, in the order of the program. The caller has allocated room for
+ * all ranks. */
 static void merge(struct weir__check_group *to, struct weir__check_group *from)
 {
     for (int i = 0; i < from->nhas; i++) {

@@ -1,10 +1,10 @@
-/* Groups of one name, of which a file does not say who is with whom: all ways to part their ranks
- * are looked at, if they are few. */
+/* Several groups of one name in files, which do not say which ranks belong together: all ways to
+ * split the ranks into groups are tried, if they are few. */
 #include "graph/check/check_graph.h"
 
 enum { MOST = 128 };
 
-/* How many sets of k there are among n; MOST + 1 stands for more. */
+/* The number of subsets of k out of n; MOST + 1 stands for more. */
 static int choose(int n, int k)
 {
     int64_t found = 1;
@@ -14,7 +14,8 @@ static int choose(int n, int k)
     return (int)weir__min(found, (int64_t)MOST + 1);
 }
 
-/* The first rank that is free has a group with `size - 1` of the others. */
+/* The number of ways to split n ranks into groups of `size`: the first free rank takes `size - 1`
+ * of the others, and so on. */
 static int count_ways(int n, int size)
 {
     int64_t ways = 1;
@@ -24,7 +25,7 @@ static int count_ways(int n, int size)
     return (int)weir__min(ways, (int64_t)MOST + 1);
 }
 
-/* Where all ranks run the same it does not matter how the first group is parted. */
+/* If all ranks run the same graph, every split of the first group is equivalent. */
 static int ways_of(const struct weir__check_group *g, bool is_first, bool alike)
 {
     return is_first && alike ? 1 : count_ways(g->nhas, (int)g->ranks);
@@ -43,8 +44,9 @@ int weir__check_count_partings(const struct weir__check_members *m, bool alike)
     return ways <= MOST ? (int)ways : 0;
 }
 
-/* Those of the free ranks that are number `number` of the ways to take `left` of them, by position:
- * the first free one is taken, or all ways with it are passed. */
+/* Marks the members of subset number `number` of the ways to take `left` of the free ranks. For
+ * each free rank in order: either the subset contains it, or all subsets that contain it are
+ * skipped. */
 static void take(struct weir__check_group *g, int part, int left, int nfree, int number)
 {
     for (int i = 0, index = (int)g->ranks - left; i < g->nhas && left; i++) {

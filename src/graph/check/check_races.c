@@ -1,6 +1,6 @@
-/* Accesses to the same bytes from different streams, of which at least one writes, that no
- * input, control input or stream orders. weir runs them in the order of the file; a
- * runtime that only does what it is told to would not. */
+/* Accesses to the same bytes from different streams, of which at least one writes, that no input,
+ * control input or stream orders. weir runs them in the order of the file; a runtime that keeps
+ * only the explicit order might not. */
 #include "graph/check/check_graph.h"
 
 enum { MAX_TOLD = 16 };
@@ -9,7 +9,8 @@ enum { MAX_TOLD = 16 };
 struct races {
     const struct weir__checked *x;
     size_t nlabels;
-    int *clock;    /* by node, then label: nodes with a lower number there are over before it */
+    int *clock;    /* by node, then label: nodes with a lower number on that label complete before
+                    * it */
     int *previous; /* by label: the last node so far; -1 */
 };
 
@@ -32,7 +33,7 @@ static void run_after(const struct races *r, int v, int before)
         clock[r->x->g->nodes[before].marks.stream] = before + 1;
 }
 
-/* What the program itself puts before the node. */
+/* Computes the order that the program itself gives the node. */
 static void order_node(const struct races *r, int v)
 {
     const weir_graph *g = r->x->g;

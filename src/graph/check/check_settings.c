@@ -1,11 +1,11 @@
-/* Settings of scopes and attributes that cannot be met or contradict each other. */
+/* Settings of scopes and attributes that cannot take effect or contradict each other. */
 #include <string.h>
 
 #include "graph/check/check_graph.h"
 #include "graph/pass/streams.h"
 #include "tensor/kernel_params.h"
 
-/* Streams of an Ascend device; others have as many as a plan can use. */
+/* Streams of an Ascend device; other devices have as many as a plan can use. */
 enum { ASCEND_STREAMS = 1984 };
 
 static void add_finding(struct weir__report *r, weir_finding_kind kind, bool is_error,
@@ -72,7 +72,7 @@ static void check_stream_count(const struct weir__checked *x, struct weir__repor
 
 /* ---- super kernels ---- */
 
-/* The scope holds operators of several streams, which nothing puts on one. */
+/* Reports a scope with operators of several streams that no option puts on one stream. */
 static void check_scope(const struct weir__checked *x, int k, struct weir__report *r)
 {
     const struct weir__super_kernel *scope = &x->g->super_kernels[k];
@@ -102,14 +102,14 @@ static void check_scope(const struct weir__checked *x, int k, struct weir__repor
                 "set stream-fusion=1 in its options, or keep its operators on one stream");
 }
 
-/* What compiling would refuse: strict-scope-check=abort. */
+/* Reports what compiling would refuse under strict-scope-check=abort. */
 static weir_status check_strict(struct weir__checked *x, struct weir__report *r)
 {
     struct weir__lines none = {0};
     weir_status st;
 
     if (x->g->nlabels > WEIR__PLAN_MAX_STREAMS)
-        return WEIR_OK; /* there is a finding for that */
+        return WEIR_OK; /* another check reports it */
     if ((st = weir__pass_streams(&x->c)) || (st = weir__pass_sync(&x->c)))
         return st;
     if ((st = weir__pass_super(&x->c)) != WEIR_ECONFLICT)
@@ -141,7 +141,7 @@ static void check_range(const struct weir__checked *x, const struct weir__node *
     weir__report_add(r, &f);
 }
 
-/* Why the node's limit does nothing; NULL if it does something, or there is none. */
+/* Why the node's limit has no effect; NULL if it has one, or there is no limit. */
 static const char *why_ignored(struct weir__report *r, const struct weir__node *n)
 {
     const struct weir__kernel_params *k = strcmp(n->op->name, "Kernel") ? NULL : n->params;

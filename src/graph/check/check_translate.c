@@ -8,7 +8,8 @@
 
 /* ---- cores ---- */
 
-/* How the operator is cut, by its own tiling. A tiling that is not known takes what it may. */
+/* How the operator's own tiling cuts it. If the tiling is unknown, it takes all cores that it may
+ * use. */
 static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores,
                  struct weir__work *work)
 {
@@ -23,7 +24,7 @@ static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores
     }
 }
 
-/* What the operator of a group offers its peers: they are compared (check_groups.c). */
+/* Keeps the offer of a collective, for comparison with its peers' (check_groups.c). */
 static bool keep_offer(const struct weir__work *work, int rank, struct weir__check_op *op)
 {
     struct weir__meet *meet;
@@ -38,7 +39,7 @@ static bool keep_offer(const struct weir__work *work, int rank, struct weir__che
     return true;
 }
 
-/* Cores of a block on that engine, and what it counts for in a limit. */
+/* The cores that a block takes on that engine, and what it counts in a limit. */
 static void set_engine(const weir_device *dev, weir_engine engine, struct weir__check_op *op)
 {
     bool split = dev->props.features & WEIR_FEATURE_SPLIT_CORES;
@@ -54,15 +55,15 @@ static void set_engine(const weir_device *dev, weir_engine engine, struct weir__
     op->limit_vector = engine == WEIR_ENGINE_VECTOR ? 1 : !mix ? 0 : split ? 2 : 1;
 }
 
-/* A limit that is out of range is a finding of its own; here it is none. */
+/* The limit without counts that are out of range: check_settings.c reports those. */
 static weir_cores valid_limit(const weir_device *dev, weir_cores limit)
 {
     return (weir_cores){limit.cube <= dev->props.cores.cube ? limit.cube : 0,
                         limit.vector <= dev->props.cores.vector ? limit.vector : 0};
 }
 
-/* Where a gang of more blocks than there are cores runs them in turns. Cube and vector cores that
- * were named stand for an accelerator, which does not. */
+/* Whether a gang with more blocks than cores runs in several rounds. A device with separate cube
+ * and vector cores models an accelerator, which cannot. */
 static bool runs_in_turns(const weir_device *dev)
 {
     return dev->props.features & WEIR_FEATURE_REAL_TIME &&
