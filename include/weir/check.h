@@ -54,7 +54,7 @@ enum {
  * are limits with which the operator fits beside every operator it may block, in any order. 0
  * means that there is no such limit. */
 typedef struct weir_remedy {
-    const char *node; /* on every rank that has it; NULL if no node is to be changed */
+    const char *node; /* on every rank that contains it; NULL if no node needs a change */
     int cube, vector;
     int safe_cube, safe_vector;
     const char *text; /* NULL if there is no remedy */
@@ -78,8 +78,8 @@ typedef struct weir_finding {
 } weir_finding;
 
 typedef struct weir_check_report {
-    bool exhaustive; /* true: every timing was explored. false: there were too many, and a rule
-                      * added up the cores of operators that may block each other */
+    bool exhaustive; /* true: every timing was explored. false: there were too many, and the checker
+                      * instead added up the cores of operators that may block each other */
     size_t nerrors;  /* findings that are errors; the others are warnings */
     size_t nfindings;
     const weir_finding *findings; /* errors first */
@@ -91,7 +91,7 @@ typedef struct weir_check_options {
     size_t size;        /* sizeof, or 0 for the fields of version 0.1 */
     unsigned policies;  /* WEIR_POLICY_*; 0 means both */
     bool single_stream; /* as in weir_compile_options: labels conflict with it */
-    size_t max_states;  /* beyond this the rule is used; 0 means 200000 */
+    size_t max_states;  /* beyond this the checker adds up cores instead; 0 means 200000 */
 } weir_check_options;
 
 /* Checks a program of one rank per graph; a graph may stand for several ranks. The graphs

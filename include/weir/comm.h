@@ -7,12 +7,12 @@
  * numbered when they are made, so a rank may use several streams. Calls of one rank must come from
  * one thread at a time.
  *
- * On `cpu` a rank that waits for the others holds no core and no thread. When the last rank
- * has arrived, every rank's part asks for its cores and runs; the operator is over on every
- * rank once all parts have run. So collectives in different orders on different devices
- * cannot hold cores against each other. A rank that uses one stream for two groups, in
- * another order than its peers, still deadlocks with them: the timeout ends that. Two ranks of one
- * device need a stream each: weir refuses a call that is queued behind the call it must meet.
+ * On `cpu` a rank that waits for the others holds no core and no thread. When the last rank has
+ * arrived, every rank's part asks for its cores and runs; the operator completes on every rank once
+ * all parts have run. So collectives in different orders on different devices cannot hold cores
+ * that the others need. A rank that uses one stream for two groups, in another order than its
+ * peers, still deadlocks with them: the timeout ends that. Two ranks of one device need a stream
+ * each: weir refuses a call that would be queued on the same stream behind the call it must meet.
  *
  * On `npu` a collective behaves as on the hardware. In vector mode it first takes its cores, all
  * at once or piecemeal by the device's policy, and holds them until every rank has arrived; in
@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 #define WEIR_MAX_RANKS 1024
-#define WEIR_MAX_COUNTED_RANKS 100 /* whose counts go with a call that has one for each rank */
+#define WEIR_MAX_COUNTED_RANKS 100 /* most ranks whose counts fit into one call */
 
 typedef struct weir_group weir_group;
 typedef struct weir_rank weir_rank;
@@ -82,9 +82,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_group_create(weir_device *const *devices
                                                      const weir_group_options *options,
                                                      weir_group **out);
 /* NULL is fine.
- * returns  WEIR_EBUSY while collectives of it are queued or plans that hold them exist; they
- *          are counted in the message and nothing changes.
- * threads  any, with no other call on the group under way. */
+ * returns  WEIR_EBUSY while collectives of the group are queued or plans that contain them exist.
+ *          The message counts both, and nothing changes.
+ * threads  any, with no other call on the group in progress. */
 WEIR_API weir_status weir_group_destroy(weir_group *group);
 
 /* A rank's handle, which the group owns; NULL if there is no such rank. */
@@ -99,15 +99,15 @@ WEIR_API int weir_rank_index(const weir_rank *rank);
  * threads  any. */
 WEIR_API weir_status weir_group_state(weir_group *group);
 
-/* Breaks the group: ranks that wait in it get WEIR_ESTATE with the reason. The first reason
- * stays.
+/* Breaks the group: ranks that wait in it get WEIR_ESTATE with the reason. The first reason is
+ * kept.
  * threads  any. */
 WEIR_API void weir_group_abort(weir_group *group, const char *reason);
 
 /* ---- collectives ----
- * Tensors are of the rank's device; one that is not contiguous is copied first. `_into` forms
- * write to a contiguous tensor of the right shape, which may be the input itself where that
- * is said.
+ * Tensors must be on the rank's device; one that is not contiguous is copied first. `_into` forms
+ * write to a contiguous tensor of the right shape. It may be the input itself only where the
+ * comment says so.
  * returns  WEIR_EDEVICE for a tensor of another device; WEIR_ESHAPE, WEIR_EDTYPE;
  *          WEIR_ESTATE if the group is broken. */
 
@@ -140,8 +140,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_into(weir_rank *rank, weir_te
 /* The same with send[i] rows of x for rank i and recv[i] rows of the result from rank i; both
  * have an entry for every rank. x has as many rows as `send` adds up to. send[j] of rank i must
  * equal recv[i] of rank j.
- * The counts of more than WEIR_MAX_COUNTED_RANKS ranks of one process are in memory
- * (AllToAllTable); as many that are processes exchange messages, up to 64 at once. */
+ * With more than WEIR_MAX_COUNTED_RANKS ranks, ranks of one process keep the counts in memory
+ * (AllToAllTable); ranks that are processes exchange messages, up to 64 at once. */
 WEIR_API WEIR_MUST_USE weir_status weir_all_to_all_counts(weir_rank *rank, weir_tensor *x,
                                                           const int64_t *send, const int64_t *recv,
                                                           weir_tensor **out);
@@ -168,14 +168,14 @@ WEIR_API WEIR_MUST_USE weir_status weir_reduce_scatter_counts(weir_rank *rank, w
                                                               weir_reduce op, const int64_t *counts,
                                                               weir_tensor **out);
 /* One rank to another: the k-th send of a rank to a peer meets the peer's k-th receive from it.
- * Both end together, so two ranks that both send first on their only stream deadlock: use two
+ * Both complete together, so two ranks that both send first on their only stream deadlock: use two
  * streams, weir_batch_send_recv or weir_all_to_all. Receive writes all of x.
  * returns  WEIR_ERANGE if the peer is this rank or not a rank of the group. */
 WEIR_API WEIR_MUST_USE weir_status weir_send(weir_rank *rank, weir_tensor *x, int to);
 WEIR_API WEIR_MUST_USE weir_status weir_recv(weir_rank *rank, weir_tensor *x, int from);
 /* Up to 64 sends and receives at once, so that their order does not matter. Each runs on a stream
- * of its own after the current stream, which continues when all are over. Messages with the same
- * peer in the same direction are matched in the order of the array. */
+ * of its own after the current stream, which continues when all have completed. Messages with the
+ * same peer in the same direction are matched in the order of the array. */
 typedef struct weir_message {
     weir_tensor *tensor;
     int peer;
@@ -189,8 +189,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_barrier(weir_rank *rank);
 /* Mixture of experts: expert e lives on rank e / (experts / n). The row of token t goes to the
  * ranks of experts[t][0..k-1]; x is [tokens, hidden], `experts` [tokens, k] i32 or i64, and ranks
  * may have different numbers of tokens. Results: rows [capacity, hidden], sorted by expert, source
- * rank, token and slot, with those past the last one not written; counts [experts / n] i64, the
- * rows of each expert of this rank; positions [tokens, k] i32, the row of each slot on its rank.
+ * rank, token and slot; rows past the last one are not written; counts [experts / n] i64, the rows
+ * of each expert of this rank; positions [tokens, k] i32, the row of each slot on its rank.
  *
  * returns  WEIR_ESHAPE if nexperts is not a multiple of n. More rows than capacity, or an
  *          expert out of range, puts the streams in error, WEIR_ERANGE. */
@@ -198,9 +198,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_moe_dispatch(weir_rank *rank, weir_tenso
                                                      weir_tensor *experts, int64_t nexperts,
                                                      int64_t capacity, weir_tensor **rows,
                                                      weir_tensor **counts, weir_tensor **positions);
-/* The way back: out[t] = sum over slots of weights[t][slot] times the slot's row on its rank, in
- * the order of the slots, in f32 (f64 for f64). rows [capacity, hidden] as the rank's experts
- * left them; weights [tokens, k] of rows' type or f32. */
+/* The inverse of dispatch: out[t] = sum over slots of weights[t][slot] times the slot's row on its
+ * rank, in the order of the slots, in f32 (f64 for f64). rows [capacity, hidden] hold the results
+ * of the rank's experts; weights [tokens, k] of rows' type or f32. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_combine(weir_rank *rank, weir_tensor *rows,
                                                     weir_tensor *experts, int64_t nexperts,
                                                     weir_tensor *positions, weir_tensor *weights,

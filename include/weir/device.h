@@ -36,7 +36,7 @@ typedef struct weir_cores {
 
 enum {
     WEIR_FEATURE_REAL_TIME = 1 << 0,   /* work takes wall-clock time */
-    WEIR_FEATURE_SPLIT_CORES = 1 << 1, /* cube and vector cores are apart */
+    WEIR_FEATURE_SPLIT_CORES = 1 << 1, /* cube and vector cores are separate */
     WEIR_FEATURE_HOST_MEMORY = 1 << 2, /* the host can read tensor bytes */
     WEIR_FEATURE_TIMING = 1 << 3,      /* events measure time */
 };
@@ -59,10 +59,10 @@ typedef struct weir_device_props {
  * deterministic=0|1; poison=0|1; jitter=SEED (random delays, for tests).
  * `npu` takes a profile first (a2, a3, 910b4, or a path), then policy=hold|batch;
  * compute=on|off; overhead=on|off; seed=N; algorithm=auto|ring|mesh|hierarchical; and
- * memory, op_timeout, deterministic, poison as above. It runs while the host waits for it
- * or asks, and its clock stands still otherwise.
- * returns  WEIR_ESPEC naming the part that is wrong; WEIR_EUNAVAILABLE with the
- *          reason if this machine has no such device.
+ * memory, op_timeout, deterministic, poison as above. The device runs while the host waits for it
+ * or queries it; otherwise its clock stands still.
+ * returns  WEIR_ESPEC naming the wrong part; WEIR_EUNAVAILABLE with the reason if this machine has
+ *          no such device.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_device **out);
 
@@ -71,7 +71,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_device_open(const char *spec, weir_devic
  * returns  WEIR_EBUSY if the program still holds tensors, buffers, events (tagged ones too, once
  *          recorded), graphs, plans or groups of the device. The message counts them, and
  *          nothing changes.
- * threads  one, with no other call on the device under way. */
+ * threads  one, with no other call on the device in progress. */
 WEIR_API weir_status weir_device_close(weir_device *dev);
 
 /* The process's default device, opened on first use with weir_device_open(NULL). The library owns
@@ -96,8 +96,8 @@ WEIR_API weir_status weir_device_sync(weir_device *dev);
 WEIR_API uint64_t weir_device_now(const weir_device *dev);
 
 /* Core limits of the whole device, for streams without limits of their own.
- * Values are 1..what the device has; -1 keeps the value in force. A new limit applies to
- * operators that start afterwards: see weir_stream_set_limit.
+ * Values are 1..what the device has; -1 keeps the current value. A new limit applies to operators
+ * that start afterwards: see weir_stream_set_limit.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_device_set_limit(weir_device *dev, weir_cores limit);

@@ -10,8 +10,8 @@
  *     weir_graph_compile(g, NULL, &plan);
  *     weir_plan_run(plan, stream, inputs, 1, outputs, 1);  asynchronous
  *
- * Every edge that crosses streams is synchronised by weir. A plan begins after what
- * is queued on the caller's stream and ends joined to it.
+ * Every edge that crosses streams is synchronised by weir. A plan begins after what is queued on
+ * the caller's stream; what is queued there later runs after the plan.
  */
 #ifndef WEIR_GRAPH_H
 #define WEIR_GRAPH_H
@@ -149,19 +149,20 @@ typedef enum weir_compile_mode {
     WEIR_COMPILE_MAX_AUTOTUNE,    /* "max-autotune": all passes; chains of short operators are one
                                    * launch, and streams that are too short to gain from running side
                                    * by side run one after the other */
-    WEIR_COMPILE_REDUCE_OVERHEAD, /* "reduce-overhead": as issued */
+    WEIR_COMPILE_REDUCE_OVERHEAD, /* "reduce-overhead": operators run as they were issued */
     WEIR_COMPILE_EAGER,           /* "eager": the same */
 } weir_compile_mode;
 
 typedef enum weir_stream_placement {
-    WEIR_STREAMS_EXPLICIT, /* "explicit": as labels say */
-    WEIR_STREAMS_AUTO,     /* "auto": what has no label is placed as well, where that is expected to
-                            * pay. On a modelled device also the order of what nothing orders, and core
-                            * limits of operators without one, are those that the model finds: the
-                            * plan is predicted to take no longer than on one stream */
-    WEIR_STREAMS_SIBLINGS, /* "siblings": products that read one result, and what follows them
-                            * alone, go side by side on up to four streams, whatever is expected:
-                            * for callers who measure */
+    WEIR_STREAMS_EXPLICIT, /* "explicit": streams as labels say */
+    WEIR_STREAMS_AUTO,     /* "auto": operators without a label get a stream too, where that is
+                            * expected to save time. On a modelled device the model also chooses the
+                            * order of independent operators and core limits for operators without
+                            * one; the plan is predicted to take no longer than on one stream */
+    WEIR_STREAMS_SIBLINGS, /* "siblings": products that read the same result, and the operators that
+                            * follow only one of them, run side by side on up to four streams,
+                            * whether or not that is expected to save time: for callers who
+                            * measure */
 } weir_stream_placement;
 
 /* From the names above; NULL means the first.
@@ -176,20 +177,21 @@ typedef struct weir_compile_options {
     weir_compile_mode mode;
     weir_stream_placement streams;
     bool single_stream;      /* one stream for all; a graph with stream labels is refused */
-    bool static_kernels;     /* tiling is frozen: later core limits do not reach it */
+    bool static_kernels;     /* tiling is fixed at compile time: later core limits do not change
+                              * it */
     const char *cores;       /* "24|48": limits of the whole graph, cube and vector; -1 keeps the
-                              * device's, NULL both of them */
+                              * device's limit, NULL keeps both */
     const char *dump_dir;    /* an existing directory. Each pass writes its result there:
                               * weir_PID_planN_KK_PASS.pbtxt, or .txt after the last pass that
                               * leaves a graph. NULL: $WEIR_GRAPH_DUMP, if set; "": no dump */
-    weir_rank *const *ranks; /* for collectives that come from a file or weir_graph_add: one that
+    weir_rank *const *ranks; /* for collectives from a file or weir_graph_add: a collective that
                               * names a group runs as the rank of that group listed here; a Kernel
-                              * node with `collective` runs as the first rank listed. Without a
-                              * rank they run alone */
+                              * node with `collective` runs as the first rank listed. Without a rank
+                              * a collective runs alone */
     size_t nranks;
 } weir_compile_options;
 
-/* A plan for the graph as it is now; later changes of the graph do not reach it.
+/* Compiles the graph as it is now; later changes of the graph do not affect the plan.
  * returns  WEIR_EINVAL for an unknown mode; WEIR_ECONFLICT for
  *          single_stream against a label, with both names; WEIR_EOOM for the arena;
  *          WEIR_EIO for a dump that cannot be written;
@@ -198,41 +200,41 @@ typedef struct weir_compile_options {
 WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
                                                       const weir_compile_options *options,
                                                       weir_plan **out);
-/* Waits until the plan's last runs are over; a wait hook cannot interrupt this. A plan that is
- * stuck past the device's op_timeout is freed when the device closes. NULL is fine.
+/* Waits until the plan's last runs have completed; a wait hook cannot interrupt this. A plan that
+ * is stuck past the device's op_timeout is freed when the device closes. NULL is fine.
  * threads  one, while no thread queues a run of the plan. */
 WEIR_API void weir_plan_destroy(weir_plan *plan);
 
 /* A plan of a graph with dynamic inputs keeps at most this many compiled plans, each with room for
  * somewhat larger sizes. A run with new shapes resizes an idle plan that has room for them (on
- * `cuda` it always compiles). Shapes that come again get a compiled plan of their own; such runs
- * allocate nothing. If the cache is full, compiling waits for the last run of the least recently
- * used plan and frees that plan. These plans use one stream beside those that labels name. Streams
- * "auto" applies only if ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph is
+ * `cuda` it always compiles). Shapes that are used again get a compiled plan of their own; such
+ * runs allocate nothing. If the cache is full, compiling waits for the last run of the least
+ * recently used plan and frees that plan. These plans use one stream beside those that labels name.
+ * Streams "auto" applies only if ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph is
  * compiled. */
 #define WEIR_PLAN_SHAPE_SETS 16
 
-/* Queues one run behind what is on `stream`; what is queued on it afterwards sees the
- * results. Inputs and outputs are in the order they were named; an output entry of NULL
- * gets a new tensor. An output must not share memory with an input or another output.
- * Errors: a run counts as one piece of work of `stream`. If one of its operators fails, on any of
- * the plan's streams, then `stream` alone is in error, from this run on. The plan's other streams
- * order the run and limit its cores, but exchange no errors with it: an earlier error on one of
- * them does not stop the run, and stays there.
+/* Queues one run behind the work on `stream`; work queued on `stream` afterwards sees the results.
+ * Inputs and outputs are in the order they were named; an output entry of NULL gets a new tensor.
+ * An output must not share memory with an input or another output. Errors: a run counts as one
+ * piece of work of `stream`. If one of its operators fails, on any of the plan's streams, then
+ * `stream` alone is in error, from this run on. The plan's other streams order the run and limit
+ * its cores, but exchange no errors with it: an earlier error on one of them does not stop the run,
+ * and stays there.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
  *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for an output in the
  *          memory of an input or of another output, naming both. If a GPU's driver fails while the
- *          run is being queued, its streams are in error and the groups whose collectives were
- *          still to come are broken.
+ *          run is being queued, its streams are in error and the groups whose collectives had not
+ *          been queued yet are broken.
  * threads  any, also several at once on several streams. */
 WEIR_API WEIR_MUST_USE weir_status weir_plan_run(weir_plan *plan, weir_stream *stream,
                                                  weir_tensor *const *inputs, size_t ninputs,
                                                  weir_tensor **outputs, size_t noutputs);
 
-/* As weir_plan_run, and waits until the run is over. On devices that run on host threads, the
+/* As weir_plan_run, and waits until the run completes. On devices that run on host threads, the
  * calling thread executes a run of a few microseconds itself, which is quicker than waking a
  * worker.
- * returns  also what weir_stream_sync returns; the run may then still be going on.
+ * returns  also the errors of weir_stream_sync; the run may then still be in progress.
  * threads  any; of several concurrent callers only one executes runs itself. */
 WEIR_API WEIR_MUST_USE weir_status weir_plan_call(weir_plan *plan, weir_stream *stream,
                                                   weir_tensor *const *inputs, size_t ninputs,
@@ -246,8 +248,8 @@ typedef struct weir_plan_stats {
     size_t arena_bytes; /* for intermediates */
     size_t lower_bound; /* the most bytes alive at once in one order */
     size_t instances;   /* copies of the arena made for runs at the same time or on other tensors */
-    /* Of a plan with dynamic inputs; what is above is then of the shapes that ran last, 0
-     * before the first run. */
+    /* For a plan with dynamic inputs. The fields above then describe the shapes that ran last; they
+     * are 0 before the first run. */
     size_t shape_sets;      /* compiled plans kept, at most WEIR_PLAN_SHAPE_SETS */
     size_t shape_hits;      /* runs with shapes of a kept plan */
     size_t shape_misses;    /* runs with other shapes */
@@ -257,10 +259,10 @@ typedef struct weir_plan_stats {
 WEIR_API void weir_plan_get_stats(const weir_plan *plan, weir_plan_stats *out, size_t size);
 
 /* One launch of a plan. Bytes are counted once for each operand that is not kept in registers or in
- * a block's memory; an operator that reads a part of an operand counts that part. */
+ * a block's memory; for an operator that reads part of an operand, only that part counts. */
 typedef struct weir_launch_info {
-    const char *name; /* of its first node; lives as long as the plan */
-    const char *op;   /* of that node */
+    const char *name; /* name of its first node; valid as long as the plan */
+    const char *op;   /* operator of that node */
     size_t nodes;
     uint64_t bytes_read, bytes_written;
 } weir_launch_info;
@@ -275,7 +277,7 @@ WEIR_API size_t weir_plan_list_launches(const weir_plan *plan, weir_launch_info 
  * threads  any. */
 WEIR_API bool weir_plan_writes_input(const weir_plan *plan, size_t input);
 
-/* Streams as columns, syncs, bytes and cores, for people. Free with free(). */
+/* A listing for people: streams as columns, syncs, bytes and cores. Free with free(). */
 WEIR_API char *weir_plan_list(const weir_plan *plan);
 
 /* ---- plans inside CUDA graphs of other libraries ---- */

@@ -24,8 +24,8 @@ typedef struct weir_block {
     unsigned count; /* blocks of the operator */
     unsigned phase; /* 0 .. phases-1 */
     unsigned core;  /* the core it runs on */
-    void *local;    /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, this block's alone */
-    const void *const *peers; /* of a collective: the arguments of every rank; else NULL */
+    void *local;    /* WEIR_LOCAL_BYTES, 64-byte aligned, uninitialised, private to this block */
+    const void *const *peers; /* for a collective: the arguments of every rank; else NULL */
 } weir_block;
 
 /* Returns WEIR_OK, or a status that puts the stream in error. On devices with
@@ -35,15 +35,15 @@ typedef weir_status (*weir_kernel_fn)(const void *args, const weir_block *block)
 typedef struct weir_launch {
     size_t size;       /* sizeof, or 0 for the fields of version 0.1 */
     const char *name;  /* a string that outlives the work; NULL is "kernel" */
-    weir_kernel_fn fn; /* NULL does nothing, in order */
+    weir_kernel_fn fn; /* NULL: no work, but the launch keeps its place in the stream's order */
     const void *args;  /* args_size bytes, copied; 16-byte aligned for the kernel */
     size_t args_size;
     weir_engine engine;          /* cube by default */
     unsigned blocks;             /* 0 means 1 */
     unsigned phases;             /* 0 means 1 */
-    bool gang;                   /* all its cores are granted at once and held to the end */
+    bool gang;                   /* all its cores are granted at once and held until it ends */
     uint64_t work_ns;            /* rough time of one block; 0: unknown, treated as long */
-    weir_tensor *const *tensors; /* all that it reads or writes: they stay alive until it ends */
+    weir_tensor *const *tensors; /* everything it reads or writes: kept alive until it ends */
     size_t ntensors;
     size_t nreads; /* for the race checker: the first `nreads` tensors are only read */
     weir_buffer *const *buffers;

@@ -1,8 +1,8 @@
 /* Device memory: a stream-ordered pool.
  *
- * Freed memory is reused only when every stream that used it is done with it, or is
- * ordered before the stream that gets it next. The program need not say which streams
- * used what: weir notes it when work is submitted.
+ * Freed memory is reused only when every stream that used it has finished with it, or is ordered
+ * before the stream that gets it next. The program need not say which streams used what: weir notes
+ * it when work is submitted.
  */
 #ifndef WEIR_MEMORY_H
 #define WEIR_MEMORY_H
@@ -30,7 +30,7 @@ WEIR_API size_t weir_buffer_size(const weir_buffer *buffer);
  * threads  any. */
 WEIR_API weir_status weir_buffer_used_on(weir_buffer *buffer, weir_stream *stream);
 
-/* Gives the bytes back, in stream order. NULL is fine.
+/* Frees the bytes, in stream order. NULL is fine.
  * threads  any, with no later use of the handle. */
 WEIR_API void weir_buffer_free(weir_buffer *buffer);
 
@@ -47,7 +47,7 @@ typedef struct weir_memory_stats {
     uint64_t allocations; /* calls */
     uint64_t frees;
     uint64_t reuse_order;     /* served by proven stream order */
-    uint64_t reuse_completed; /* served by work known to be over */
+    uint64_t reuse_completed; /* served by work known to have completed */
     uint64_t grown;           /* served by a new segment */
     uint64_t reuse_stolen;    /* served from another stream's idle blocks */
     uint64_t device_waits;    /* a stream was made to wait for a fence */

@@ -3,8 +3,8 @@
  *
  * Inputs broadcast as in NumPy and must agree in type and device. On an error
  * *out is NULL and nothing was queued; the message shows both operands.
- * `_into` forms write to an existing tensor of the right shape. For elementwise
- * operators it may be one of the inputs; otherwise it must not overlap any.
+ * `_into` forms write to an existing tensor `out` of the right shape. For elementwise operators
+ * `out` may be one of the inputs; otherwise it must not overlap any input.
  *
  * Types: f16 and bf16 compute in f32. Integers wrap; their division truncates and x / 0
  * is 0; a negative integer power gives the quotient's integer part. bool has maximum,
@@ -28,11 +28,11 @@ extern "C" {
     X(neg)                 \
     X(abs) X(exp) X(log) X(sqrt) X(rsqrt) X(sigmoid) X(tanh) X(relu) X(gelu) X(silu) X(sin) X(cos)
 #define WEIR_BINARY_LIST(X) X(add) X(sub) X(mul) X(div) X(pow) X(maximum) X(minimum)
-/* give bool */
+/* the result is bool */
 #define WEIR_COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
-/* Of integers; and, or, xor and not of bool as well, as truth values. A shift by the type's width
- * or more, or by a negative number, moves all bits out: 0 to the left, to the right the sign in
- * every bit. To the right the sign follows. */
+/* Operands are integers; and, or, xor and not also take bool, as truth values. A shift to the right
+ * fills with the sign bit. A shift by the type's width or more, or by a negative number, shifts out
+ * all bits: the result of a left shift is 0, of a right shift the sign in every bit. */
 #define WEIR_BITWISE_LIST(X) \
     X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)
 
@@ -56,7 +56,7 @@ WEIR_COMPARE_LIST(WEIR_DECLARE_BINARY)
 WEIR_BITWISE_LIST(WEIR_DECLARE_BINARY)
 #undef WEIR_DECLARE_BINARY
 
-/* The bits that x has not; of bool, whether it is false. */
+/* The complement of every bit; for bool, logical not. */
 WEIR_API WEIR_MUST_USE weir_status weir_bitwise_not(weir_tensor *x, weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_bitwise_not_into(weir_tensor *x, weir_tensor *out);
 
@@ -69,28 +69,29 @@ WEIR_API WEIR_MUST_USE weir_status weir_where(weir_tensor *condition, weir_tenso
 WEIR_API WEIR_MUST_USE weir_status weir_swiglu(weir_tensor *x, int dim, weir_tensor **out);
 
 /* ---- making and moving ---- */
-/* From float it truncates and saturates, NaN gives 0; integers wrap when narrowed. */
+/* A cast from float to integer truncates and saturates, and NaN becomes 0. A cast to a narrower
+ * integer wraps. */
 WEIR_API WEIR_MUST_USE weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out);
-/* Every element of an existing tensor. */
+/* Sets every element of an existing tensor to `value`. */
 WEIR_API WEIR_MUST_USE weir_status weir_fill(weir_tensor *x, double value);
 /* start, start+step, ... n elements, on `stream` (NULL: current of the default device), ready for
  * every stream. Captured, the result is a tensor of the graph. */
 WEIR_API WEIR_MUST_USE weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n,
                                                double start, double step, weir_tensor **out);
-/* A contiguous copy; always new bytes. */
+/* A contiguous copy in newly allocated memory. */
 WEIR_API WEIR_MUST_USE weir_status weir_copy(weir_tensor *x, weir_tensor **out);
 /* The same tensor (one more handle) if it is contiguous, else a copy. */
 WEIR_API WEIR_MUST_USE weir_status weir_contiguous(weir_tensor *x, weir_tensor **out);
 /* Copies src, broadcast, to dst of the same type. dst must not be an expanded view, and must not
  * overlap src unless it is the same view. */
 WEIR_API WEIR_MUST_USE weir_status weir_copy_into(weir_tensor *src, weir_tensor *dst);
-/* At most 64 of them. */
+/* Joins at most 64 tensors along `dim`. */
 WEIR_API WEIR_MUST_USE weir_status weir_concat(weir_tensor *const *xs, int n, int dim,
                                                weir_tensor **out);
 
 /* ---- matrix ---- */
 /* [..., m, k] x [..., k, n], leading dims broadcast; views by transpose cost nothing.
- * f16 and bf16 compute in f32; i8 gives i32, and its bias is i32. */
+ * f16 and bf16 compute in f32. A product of i8 is i32, and so is its bias. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul(weir_tensor *a, weir_tensor *b, weir_tensor **out);
 /* out must not overlap a or b: WEIR_EINVAL. */
 WEIR_API WEIR_MUST_USE weir_status weir_matmul_into(weir_tensor *a, weir_tensor *b,
@@ -102,13 +103,13 @@ WEIR_API WEIR_MUST_USE weir_status weir_matmul_bias(weir_tensor *a, weir_tensor 
 WEIR_API WEIR_MUST_USE weir_status weir_linear(weir_tensor *x, weir_tensor *weight,
                                                weir_tensor *bias, weir_tensor **out);
 
-/* One matrix product per group, such as the experts of a layer. `ends`, [groups] of i64 or i32, has
- * the end of each group along the size that is divided. It stays on the device and is read when the
- * operator runs. By the shapes of a and b, groups divide:
+/* One matrix product per group, such as the experts of a layer. `ends`, [groups] of i64 or i32,
+ * holds the end of each group along the divided dim. It stays on the device and is read when the
+ * operator runs. The shapes of a and b decide which dim the groups divide:
  *   rows     a [m, k],         b [groups, k, n]  gives [m, n]
  *   columns  a [groups, m, k], b [k, n]          gives [m, n]
  *   depth    a [m, k],         b [k, n]          gives [groups, m, n]
- * A group may be empty. Results behind the last end are 0. bias is NULL or, for groups of rows,
+ * A group may be empty. Results past the last end are 0. bias is NULL or, for groups of rows,
  * [groups, n]. Ends that decrease or exceed the size put the stream in error, WEIR_ERANGE. */
 WEIR_API WEIR_MUST_USE weir_status weir_grouped_matmul(weir_tensor *a, weir_tensor *b,
                                                        weir_tensor *ends, weir_tensor *bias,
@@ -162,12 +163,12 @@ WEIR_API WEIR_MUST_USE weir_status weir_layer_norm(weir_tensor *x, weir_tensor *
 WEIR_API WEIR_MUST_USE weir_status weir_rms_norm(weir_tensor *x, weir_tensor *weight, double eps,
                                                  weir_tensor **out);
 
-/* ---- scans: what the elements along dim come to up to each of them ----
+/* ---- scans: each result combines the elements along dim up to and including its own ----
  * Sums and products of integers and bool are i64 and wrap; those of f32 run in f64. */
 WEIR_API WEIR_MUST_USE weir_status weir_cumsum(weir_tensor *x, int dim, weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_cumprod(weir_tensor *x, int dim, weir_tensor **out);
-/* The largest so far and, i64, where it was: the last of equal values. After a NaN all are NaN,
- * each later one with its own place. Either output pointer may be NULL. */
+/* The largest element so far and its i64 index; of equal values the last. From the first NaN on
+ * every value is NaN; the index is that of the latest NaN. Either output pointer may be NULL. */
 WEIR_API WEIR_MUST_USE weir_status weir_cummax(weir_tensor *x, int dim, weir_tensor **values,
                                                weir_tensor **indices);
 /* The same with the smallest. */
@@ -189,8 +190,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, we
  * index's shape; f16 and bf16 round at each addition. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
                                                     weir_tensor *source);
-/* x[index[i][j]][j] = source[i][j] for dim 0, in place. If several sources have the same place, the
- * last one along dim is kept. */
+/* x[index[i][j]][j] = source[i][j] for dim 0, in place. If several sources write the same element,
+ * the last one along dim is kept. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter(weir_tensor *x, int dim, weir_tensor *index,
                                                 weir_tensor *source);
 /* The k largest (or smallest) along dim, sorted, with i64 indices; equal values
@@ -214,27 +215,29 @@ WEIR_API WEIR_MUST_USE weir_status weir_nonzero_padded(weir_tensor *x, weir_tens
  * renormalised to 1 if asked) and experts [tokens, k] i32. */
 WEIR_API WEIR_MUST_USE weir_status weir_moe_gating(weir_tensor *logits, int64_t k, bool renormalise,
                                                    weir_tensor **weights, weir_tensor **experts);
-/* The same for gates with more to say. Scores are the softmax of a token's logits or the sigmoid of
- * each; bias [experts], of any float type or NULL, is added to them for the choice alone.
- * Where experts are in groups of neighbours, those of the best group_k groups are chosen from.
- * Weights are f32, f64 for f64; experts i64; of equal scores the first is the better. */
+/* The same with more options. Scores are the softmax of a token's logits, or the sigmoid of each
+ * logit. bias [experts], of any float type or NULL, is added to the scores for the choice only, not
+ * for the weights. If experts form groups of neighbours, only experts of the best group_k groups
+ * are chosen. Weights are f32, or f64 for f64 logits; experts are i64. Of equal scores the first
+ * wins. */
 typedef struct weir_expert_choice_options {
     int64_t k;
     int64_t groups;   /* 0 means 1 */
     int64_t group_k;  /* 0 means all */
     bool sigmoid;     /* else softmax */
-    bool best_two;    /* a group counts as the sum of its two best experts, else as its best */
+    bool best_two;    /* a group's score is the sum of its two best experts' scores, else its best
+                       * expert's score */
     bool renormalise; /* weights are scores over their sum plus eps */
-    double outside;   /* what experts of other groups count as */
+    double outside;   /* the score given to experts of the other groups */
     double eps;
-    double scale; /* times the weights; 0 means 1 */
+    double scale; /* factor on the weights; 0 means 1 */
 } weir_expert_choice_options;
 WEIR_API WEIR_MUST_USE weir_status weir_expert_choice(weir_tensor *logits, weir_tensor *bias,
                                                       const weir_expert_choice_options *options,
                                                       weir_tensor **weights, weir_tensor **experts);
-/* experts [m], each in 0..n-1. order [m], i64: the entries by expert, those of one expert as they
- * stand, as their numbers over k: with k entries a token, which token each is of. places [m], i64:
- * where each entry is in that order; ends [n], i32: where each expert's entries end. */
+/* Stable sort of entries by expert. experts [m], each in 0..n-1, has k entries a token. order [m],
+ * i64: the token (entry number / k) of each sorted entry. places [m], i64: the position of each
+ * entry in sorted order. ends [n], i32: the end of each expert's entries in sorted order. */
 WEIR_API WEIR_MUST_USE weir_status weir_expert_order(weir_tensor *experts, int64_t n, int64_t k,
                                                      weir_tensor **order, weir_tensor **places,
                                                      weir_tensor **ends);

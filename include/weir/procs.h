@@ -2,7 +2,7 @@
  *
  * weir_group_join makes a group of which this process is one rank, on one device. All collectives
  * of weir/comm.h work on it as on a group within a process: they are queued on streams, or captured
- * into graphs, and are over when all ranks' parts have run. weir_group_self is the rank to call
+ * into graphs, and complete when all ranks' parts have run. weir_group_self is the rank to call
  * them with; a process calls for its own rank only.
  *
  * The rank and the number of ranks come from the options, else from the environment: WEIR_RANK and
@@ -14,7 +14,7 @@
  *                WEIR_TOKEN): a secret of 8..63 bytes, the same on all ranks. A connection that
  *                does not present it is closed.
  *   "file:PATH"  A file on one host, readable by this user only. Rank 0 writes a port of 127.0.0.1
- *                and a token into it and removes it when all ranks have come.
+ *                and a token into it and removes it when all ranks have joined.
  * Without either, weir uses a file in TMPDIR named after the job if the launcher says that all
  * ranks are on one host; else MASTER_ADDR and MASTER_PORT (under torchrun the next port, because
  * torchrun's own store listens on MASTER_PORT).
@@ -24,8 +24,8 @@
  * ranks and are the same bits on every rank.
  *   shm  Processes map each other's memory to be read and never write to it. Tensors of the pool
  *        that were allocated after the group was made, and temporaries, are read in place; others
- *        are copied first. On `cuda` the same through CUDA IPC: GPUs that reach each other, or one
- *        GPU for several ranks.
+ *        are copied first. On `cuda` ranks share GPU memory through CUDA IPC: between GPUs with
+ *        peer access, or on one GPU that several ranks use.
  *   mpi  Many hosts, by MPI 5's standard ABI (libmpi_abi.so.1: MPICH 5) or Open MPI 4 and 5
  *        (libmpi.so.40), found at run time; WEIR_MPI names another file. All ranks are started by
  *        the launcher of that MPI. A program that has called MPI_Init_thread, with
@@ -64,7 +64,7 @@ typedef struct weir_join_options {
     int rank, ranks;         /* ranks 0: both from the environment */
     const char *store;       /* NULL: from the environment */
     const char *token;       /* NULL: from the environment */
-    const char *engine;      /* "shm", "mpi" or "nccl"; NULL: WEIR_ENGINE, else what fits */
+    const char *engine;      /* "shm", "mpi" or "nccl"; NULL: WEIR_ENGINE, else by the rule above */
     const char *name;        /* for messages, at most 47 bytes; NULL: "world" */
     int64_t timeout_ns;      /* of each call: see weir_group_options */
     int64_t join_timeout_ns; /* until all ranks have joined; 0: 60 s */
@@ -81,18 +81,18 @@ WEIR_API WEIR_MUST_USE weir_status weir_group_join(weir_device *device,
                                                    const weir_join_options *options,
                                                    weir_group **out);
 /* A group of some ranks of `group`: ranks[i] becomes rank i. Exactly those ranks call it, all with
- * the same list; the call waits for all of them. The k-th call with a list meets the k-th call of
- * the others with it. The new group is independent of `group` and may outlive it.
+ * the same list; the call waits for all of them. The k-th call with a list meets the other ranks'
+ * k-th call with the same list. The new group is independent of `group` and may outlive it.
  * returns  WEIR_EUNSUPPORTED for a group within one process; WEIR_ERANGE for a number that is not a
- *          rank; WEIR_EINVAL for a rank listed twice, or a list without this process's rank; else
- *          as weir_group_join.
+ *          rank of `group`; WEIR_EINVAL for a rank listed twice, or a list without this process's
+ *          rank; else as weir_group_join.
  * threads  any, one call at a time per group. */
 WEIR_API WEIR_MUST_USE weir_status weir_group_split(weir_group *group, const int *ranks, int nranks,
                                                     const weir_group_options *options,
                                                     weir_group **out);
 /* This process's rank; NULL for a group within one process. */
 WEIR_API weir_rank *weir_group_self(weir_group *group);
-/* What connects its ranks: "local", or an engine's name. */
+/* What connects the group's ranks: "local", or an engine's name. */
 WEIR_API const char *weir_group_engine(const weir_group *group);
 /* One row per engine between processes, for listings. `promise` says which ranks it can connect and
  * whether results are the same bits on every rank. `reason` says why it cannot be used on this
@@ -105,10 +105,11 @@ typedef struct weir_engine_info {
 /* Fills `out` with at most `max` rows and returns how many there are. May load libraries.
  * threads  any. */
 WEIR_API size_t weir_engine_list(weir_engine_info *out, size_t size, size_t max);
-/* Whether a message of rank `source` is there that no receive has been queued for: the next
- * weir_recv from it does not wait. What a stream of the sender has before the message comes first.
+/* Whether a message from rank `source` has arrived for which no receive is queued: the next
+ * weir_recv from that rank does not wait. A message arrives after the work queued before it on the
+ * sender's stream.
  * returns  WEIR_EUNSUPPORTED for an engine other than `shm`, or a group within one process;
- *          WEIR_ERANGE for a rank that is no peer; why the group is broken, if it is.
+ *          WEIR_ERANGE for a rank that is no peer; the error that broke the group, if it is broken.
  * threads  any, but not while another queues a receive of this rank from `source`. */
 WEIR_API WEIR_MUST_USE weir_status weir_recv_ready(weir_rank *self, int source, bool *ready);
 /* The offset of rank 0's clock to this process's (both CLOCK_MONOTONIC): add it to a local time to

@@ -1,5 +1,5 @@
-/* The race checker: finds operators of different streams that touch the same bytes, one of
- * them writing, with nothing that orders the two.
+/* The race checker: finds two operators of different streams that access the same bytes, at least
+ * one writing, without anything that orders them.
  *
  * Streams, event waits, wait_tensor, tokens, plans, copies between devices, collectives and host
  * syncs order operators. Timing does not: two operators that happened to run one after the other
@@ -8,9 +8,9 @@
  *
  * A collective, or a plan that contains one, comes after everything its ranks did before their
  * calls and before everything they do after them. Its ranks are called one after the other, so the
- * checker judges operators behind a collective only when the last rank has made its call. A race
- * found then is reported in every mode: the operator is already queued and cannot be refused, and
- * a wait inserted so late could deadlock.
+ * checker judges operators behind a collective only when the last rank has made its call. Such a
+ * race is reported in every mode: the operator is already queued and cannot be refused, and a wait
+ * inserted so late could deadlock.
  *
  * Switched on by weir_race_set_mode, or by the environment when the first device is opened:
  * WEIR_CHECK=race (report), race=error or race=autosync. Switch it on before the work that
@@ -29,9 +29,9 @@ extern "C" {
 
 typedef enum weir_race_mode {
     WEIR_RACE_OFF,
-    WEIR_RACE_REPORT,   /* keep what was found, warn in the log */
+    WEIR_RACE_REPORT,   /* keep the races found, warn in the log */
     WEIR_RACE_ERROR,    /* refuse the operator that would race: WEIR_ERACE, nothing is queued */
-    WEIR_RACE_AUTOSYNC, /* queue the missing wait, and keep what was inserted */
+    WEIR_RACE_AUTOSYNC, /* queue the missing wait, and keep a record of it */
 } weir_race_mode;
 
 /* Sets the mode and forgets everything seen so far.
@@ -48,7 +48,7 @@ typedef struct weir_race_access {
     uintptr_t address; /* of its first element */
     bool writes;
     uint64_t command; /* its number on the stream */
-    char file[128];   /* where it was called, as far as weir_source_set said; "" */
+    char file[128];   /* where it was called, as weir_source_set said; "" if it did not */
     int line;
 } weir_race_access;
 

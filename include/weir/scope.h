@@ -1,8 +1,8 @@
 /* Scopes: settings for the operators called inside them.
  *
- * Scopes nest. Every operator that this thread calls gets the settings of all open scopes; of
- * several scopes of one kind the innermost counts. Leaving a scope restores the settings from
- * before it. Scopes work the same whether operators run at once or are captured.
+ * Scopes nest. Every operator that this thread calls gets the settings of all open scopes. If
+ * several scopes of one kind are open, the innermost applies. Leaving a scope restores the settings
+ * from before it. Scopes work the same whether operators run at once or are captured.
  *
  *     WEIR_STREAM_SCOPE("1", 0) {
  *         weir_matmul(a, b, &c);      // on the stream tagged "1"
@@ -34,8 +34,8 @@ typedef enum weir_scope_kind {
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_stream(const char *tag, int priority);
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_cores(weir_cores limit);
 /* options: "key=value:key=value" of stream-fusion (0, 1), strict-scope-check (bypass,
- * abort), feed-sync-all (0, 1), debug-aic-num and debug-aiv-num (counts). A name of NULL
- * takes operators out of the super kernel they would be in. */
+ * abort), feed-sync-all (0, 1), debug-aic-num and debug-aiv-num (counts). With name NULL the
+ * operators inside belong to no super kernel, even if an outer scope opened one. */
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_super_kernel(const char *name,
                                                                 const char *options);
 WEIR_API WEIR_MUST_USE weir_status weir_scope_push_never_timeout(bool enable);

@@ -87,10 +87,9 @@ typedef enum weir_log_level {
 
 typedef void (*weir_log_fn)(void *user, weir_log_level level, const char *text);
 
-/* Sends messages up to `level` to `fn`; NULL silences. Without a call, WEIR_LOG
- * (error, warn, info, debug) sends them to stderr, and without that variable
- * nothing is printed.
- * threads  any; `fn` comes from any thread, one call at a time, and must not call weir. */
+/* Sends messages up to `level` to `fn`; NULL turns logging off. Without a call, WEIR_LOG (error,
+ * warn, info, debug) sends them to stderr, and without that variable nothing is printed.
+ * threads  any; `fn` is called from any thread, one call at a time, and must not call weir. */
 WEIR_API void weir_log_set(weir_log_fn fn, void *user, weir_log_level level);
 
 /* Host allocator of the library's own records (not of tensors). */

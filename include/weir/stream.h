@@ -34,12 +34,12 @@ WEIR_API WEIR_MUST_USE weir_status weir_stream_create(weir_device *dev,
                                                       const weir_stream_options *options,
                                                       weir_stream **out);
 
-/* Gives the stream back. Queued work still runs to its end. NULL is fine.
+/* Returns the stream to the pool. Queued work still runs to its end. NULL is fine.
  * returns  WEIR_EINVAL for a default or tagged stream: the device owns those.
- * threads  any, with no other call on the stream under way. */
+ * threads  any, with no other call on the stream in progress. */
 WEIR_API weir_status weir_stream_destroy(weir_stream *stream);
 
-/* The stream every device has from the start. The device owns it. */
+/* The stream that exists on every device from the start. The device owns it. */
 WEIR_API weir_stream *weir_stream_default(weir_device *dev);
 
 /* The stream for communication operators of programs that choose no stream themselves. */
@@ -88,7 +88,7 @@ WEIR_API void weir_wait_hook_set(weir_wait_hook_fn fn, void *user);
 WEIR_API weir_status weir_stream_query(weir_stream *stream, bool *done);
 
 /* Orders everything queued on `stream` from now on after `event`.
- * An event that was never recorded is already over: the call does nothing.
+ * An event that was never recorded counts as passed: the call does nothing.
  * returns  WEIR_EDEVICE if the two are of different devices.
  * threads  any. */
 WEIR_API weir_status weir_stream_wait(weir_stream *stream, const weir_event *event);
@@ -106,11 +106,11 @@ WEIR_API weir_status weir_stream_wait_stream(weir_stream *stream, weir_stream *o
 typedef void (*weir_callback_fn)(void *user, weir_status status);
 WEIR_API weir_status weir_stream_callback(weir_stream *stream, weir_callback_fn fn, void *user);
 
-/* Core limits of one stream: 1..what the device has, -1 keeps what is there.
- * A new limit applies to operators that start afterwards. An operator that is already queued keeps
- * its number of blocks, so that values do not depend on timing, but runs on at most as many cores
- * as the new limit allows. A gang keeps the cores it was queued with. A run of a plan keeps the
- * limits in force when it began. Reset returns to the device's limits.
+/* Core limits of one stream: 1..the device's count; -1 keeps the current value. A new limit applies
+ * to operators that start afterwards. An operator that is already queued keeps its number of
+ * blocks, so that values do not depend on timing, but runs on at most as many cores as the new
+ * limit allows. A gang keeps the cores it was queued with. A run of a plan keeps the limits in
+ * force when it began. Reset returns to the device's limits.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */
 WEIR_API weir_status weir_stream_set_limit(weir_stream *stream, weir_cores limit);
@@ -123,15 +123,17 @@ WEIR_API void weir_stream_reset_limit(weir_stream *stream);
  * native streams: WEIR_EUNSUPPORTED.
  * threads  any. */
 
-/* The native stream behind `stream`. Its work runs after everything queued on `stream` so far, and
- * every later command, event, wait and sync of `stream` comes after the work queued on it by then.
- * It has the cores of the limit in force (the stream's, or the open scope's). After a limit
- * changes, ask again: only the native stream returned last counts. The device owns it: do not
- * destroy it, and do not use it after the device is closed. */
+/* The native stream behind `stream`. Its work runs after everything queued on `stream` so far.
+ * Every later command, event, wait and sync of `stream` runs after the work that the native stream
+ * has by then. It may use the cores of the limit in force (the stream's, or the open scope's).
+ * After a limit changes, call this function again: only the native stream returned last is ordered
+ * with `stream`. The device owns it: do not destroy it, and do not use it after the device is
+ * closed. */
 WEIR_API WEIR_MUST_USE weir_status weir_stream_native(weir_stream *stream, void **native);
 
-/* `native` is any stream of the same GPU. What is queued from now on runs after all that is queued
- * so far: wait_native orders `stream` after `native`, signal_native `native` after `stream`. */
+/* `native` is any stream of the same GPU. wait_native orders what is queued on `stream` from now on
+ * after everything queued on `native` so far; signal_native orders `native` after `stream` in the
+ * same way. */
 WEIR_API weir_status weir_stream_wait_native(weir_stream *stream, void *native);
 WEIR_API weir_status weir_stream_signal_native(weir_stream *stream, void *native);
 
@@ -164,7 +166,8 @@ WEIR_API weir_status weir_event_destroy(weir_event *event);
  * threads  any; not the same event from two threads at once. */
 WEIR_API weir_status weir_event_record(weir_event *event, weir_stream *stream);
 
-/* Whether the mark has been passed; true before the first record. Not during a record. */
+/* Whether the mark has been passed; true before the first record. Do not call it during a
+ * record. */
 WEIR_API weir_status weir_event_query(const weir_event *event, bool *done);
 
 /* Waits for the mark; returns at once before the first record. Errors and

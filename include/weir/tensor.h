@@ -10,7 +10,7 @@
  *   for every stream when the call returns;
  * - weir_tensor_read and weir_tensor_format wait for every use of the tensor queued so far, on
  *   every stream.
- * weir_fill, random numbers and the _async calls are work of the current stream, as operators are:
+ * weir_fill, random numbers and the _async calls run on the current stream, as operators do.
  * weir_wait_tensor(t, t) makes a tensor that they filled ready for every stream.
  */
 #ifndef WEIR_TENSOR_H
@@ -49,7 +49,7 @@ WEIR_API const char *weir_dtype_name(weir_dtype dtype);
 WEIR_API size_t weir_dtype_size(weir_dtype dtype);
 WEIR_API bool weir_dtype_is_float(weir_dtype dtype);
 
-/* An uninitialised contiguous tensor, its memory ordered on `stream`; NULL means
+/* An uninitialised contiguous tensor whose memory is allocated in the order of `stream`; NULL means
  * the current stream of the default device.
  * returns  WEIR_ESHAPE for negative sizes, more than 8 dims or an overflow.
  * threads  any. */
@@ -64,8 +64,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_from(weir_stream *stream, weir_dt
                                                     weir_tensor **out);
 
 /* Wraps memory without a copy: host memory on devices that can read it; on `cuda` memory of that
- * GPU, or pinned memory that CUDA knows. `release` is called once, when the last handle is gone and
- * every queued use is over; it may be NULL. Strides are in elements; NULL means contiguous.
+ * GPU, or pinned memory that CUDA knows. `release` is called once, when the last handle is released
+ * and every queued use has completed; it may be NULL. Strides are in elements; NULL means
+ * contiguous.
  * returns  WEIR_EUNSUPPORTED for memory that the device cannot reach. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_wrap(weir_stream *stream, weir_dtype dtype, int ndim,
                                                     const int64_t *shape, const int64_t *strides,
@@ -99,16 +100,15 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_transpose(weir_tensor *tensor, in
                                                          weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_permute(weir_tensor *tensor, const int *dims,
                                                        weir_tensor **out);
-/* Drops a dim of size 1, and adds one before `dim`, which may be the number of dims.
- * In a graph they follow open sizes.
- * returns  WEIR_ESHAPE where the dim is of another size; WEIR_ERANGE for a dim that
- *          is not there. */
+/* Squeeze drops a dim of size 1. Unsqueeze adds one before `dim`, which may be the number of dims.
+ * In a graph both follow dynamic sizes.
+ * returns  WEIR_ESHAPE if the dim's size is not 1; WEIR_ERANGE for a dim that does not exist. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_squeeze(weir_tensor *tensor, int dim,
                                                        weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_unsqueeze(weir_tensor *tensor, int dim,
                                                          weir_tensor **out);
 /* One size may be -1.
- * returns  WEIR_ESHAPE where the strides cannot express it: weir_contiguous first. */
+ * returns  WEIR_ESHAPE if the strides cannot express the shape: call weir_contiguous first. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_reshape(weir_tensor *tensor, int ndim,
                                                        const int64_t *shape, weir_tensor **out);
 /* Sizes of 1 grow, new dims come in front; -1 keeps a size. */
@@ -119,22 +119,23 @@ WEIR_API WEIR_MUST_USE weir_status weir_tensor_expand(weir_tensor *tensor, int n
 
 /* Copies between a tensor and contiguous host memory.
  * Write has read `data` when it returns. It is ordered with the current stream, and work queued
- * later on any stream sees the new values. The caller must order it after work of other streams
- * that still uses the old values.
- * Read waits until every use queued so far, on any stream, is over and `data` holds the values.
+ * later on any stream sees the new values. The caller must order the write after work of other
+ * streams that still uses the old values.
+ * Read waits until every use queued so far, on any stream, has completed and `data` holds the
+ * values.
  * returns  WEIR_EINVAL if `bytes` is not the tensor's size; the error of a stream that it waits
- *          for; WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT while the copy is still
- *          queued: `data` must stay valid. */
+ *          for; WEIR_EINTERRUPTED with nothing copied; WEIR_ETIMEDOUT if the copy is still queued:
+ *          `data` must then stay valid. */
 WEIR_API weir_status weir_tensor_write(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read(weir_tensor *tensor, void *data, size_t bytes);
 
-/* The same without waiting, as work of the current stream. `data` must stay valid until the copy is
- * over. The caller orders other streams. */
+/* The same without waiting, as work of the current stream. `data` must stay valid until the copy
+ * completes. The caller orders other streams. */
 WEIR_API weir_status weir_tensor_write_async(weir_tensor *tensor, const void *data, size_t bytes);
 WEIR_API weir_status weir_tensor_read_async(weir_tensor *tensor, void *data, size_t bytes);
 
-/* Waits until every use of the tensor's bytes queued so far, on any stream, is over: then
- * the host may read and write them where the device has host memory.
+/* Waits until every use of the tensor's bytes queued so far, on any stream, has completed: then the
+ * host may read and write them where the device has host memory.
  * returns  the first error of a stream it waits for; WEIR_ESTATE for a tensor of a graph.
  * threads  any. */
 WEIR_API weir_status weir_tensor_sync(weir_tensor *tensor);

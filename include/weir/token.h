@@ -29,8 +29,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_tagged_event_record(weir_device *dev, co
 WEIR_API WEIR_MUST_USE weir_status weir_tagged_event_wait(weir_device *dev, const char *tag);
 WEIR_API WEIR_MUST_USE weir_status weir_tagged_event_destroy(weir_device *dev, const char *tag);
 
-/* Notes that work on the stream of that tag uses the tensor. Does nothing for tensors of a graph,
- * whose uses weir knows.
+/* Notes that work on the stream of that tag uses the tensor. Does nothing for a tensor of a graph:
+ * weir knows its uses.
  * returns  WEIR_EINVAL for an empty tag. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_record_tagged_stream(weir_tensor *tensor,
                                                                     const char *tag);

@@ -6,8 +6,8 @@
  *     weir_trace_write_html((const weir_trace *[]){trace}, NULL, 1, "timeline.html");
  *     weir_trace_free(trace);
  *
- * One recording at a time takes in every device of the process. Each thread writes into a
- * ring of its own without a lock; a ring that is full loses its oldest records, and the
+ * A recording covers every device of the process; one recording runs at a time. Each thread writes
+ * into a ring of its own without a lock; a ring that is full loses its oldest records, and the
  * trace says how many. When nothing is recorded an operator pays one load and a branch.
  */
 #ifndef WEIR_TRACE_H
@@ -27,20 +27,20 @@ typedef struct weir_trace_options {
 } weir_trace_options;
 
 /* Begins to record. `options` may be NULL.
- * returns  WEIR_ESTATE if a recording is under way; WEIR_ERANGE for rings below 4 KiB or
- *          above 16 GiB.
+ * returns  WEIR_ESTATE if a recording already runs; WEIR_ERANGE for rings below 4 KiB or above 16
+ *          GiB.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_start(const weir_trace_options *options);
 
-/* Ends the recording and hands it over. What is still running is not in it: sync first.
- * returns  WEIR_ESTATE if nothing is recorded; WEIR_ENOMEM, the recording is lost then.
+/* Ends the recording and returns it. Work that is still running is not recorded: sync first.
+ * returns  WEIR_ESTATE if no recording runs; WEIR_ENOMEM: the recording is then lost.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_stop(weir_trace **out);
 
-/* A copy of what was recorded so far; the recording goes on. Of a ring that is more than half full
- * it has the newest half. It has only operators that have ended. A recording that WEIR_WATCH
+/* A copy of what was recorded so far; the recording goes on. If a ring is more than half full, the
+ * copy holds its newest half. It holds only operators that have ended. A recording that WEIR_WATCH
  * started can be copied too.
- * returns  WEIR_ESTATE if nothing is recorded; WEIR_ENOMEM.
+ * returns  WEIR_ESTATE if no recording runs; WEIR_ENOMEM.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_snapshot(weir_trace **out);
 
@@ -54,7 +54,7 @@ WEIR_API void weir_trace_free(weir_trace *trace);
 /* ---- contents ----
  * Times are nanoseconds of the device's clock: of devices that run in real time since the
  * recording began, of modelled ones since the device was opened. Cores are numbered with
- * cube cores first; where cube and vector cores are apart, vector cores follow. */
+ * cube cores first; where cube and vector cores are separate, vector cores follow. */
 
 #define WEIR_TRACE_NONE UINT32_MAX
 
@@ -74,17 +74,18 @@ typedef struct weir_trace_stream {
 
 typedef struct weir_trace_op {
     const char *name;
-    const char *scope;  /* the super kernel it belongs to, of profiles the module; "" for none */
+    const char *scope;  /* the super kernel it belongs to; in a loaded profile, the module; "" for
+                         * none */
     const char *source; /* the program's line, as in "model.py:40 (forward)"; "" if not known */
     uint32_t device, stream; /* indices */
     uint64_t seq;            /* its number among the commands of the stream's queue */
     weir_engine engine;
-    uint32_t blocks; /* that the operator is cut into, of all phases */
-    uint32_t cores;  /* the most it was allowed at once */
+    uint32_t blocks; /* blocks of the operator, over all phases */
+    uint32_t cores;  /* the most cores it could use at once */
     uint64_t bytes;  /* it reads and writes; 0 if unknown */
     int64_t queued_ns, ready_ns, started_ns, ended_ns;
     uint32_t first_part, nparts; /* where it ran, in parts[] */
-    uint32_t first_wait, nwaits; /* what came before it on its stream, in waits[] */
+    uint32_t first_wait, nwaits; /* the waits before it on its stream, in waits[] */
     bool failed;
 } weir_trace_op;
 
@@ -100,8 +101,9 @@ typedef struct weir_trace_part {
 /* A stream waited for another one. */
 typedef struct weir_trace_wait {
     uint32_t stream, source_stream;
-    uint32_t op;        /* the first behind the wait, or WEIR_TRACE_NONE */
-    uint32_t source_op; /* the last one waited for, or WEIR_TRACE_NONE if it was not recorded */
+    uint32_t op;        /* the first operator behind the wait, or WEIR_TRACE_NONE */
+    uint32_t source_op; /* the last operator waited for, or WEIR_TRACE_NONE if it was not
+                         * recorded */
     int64_t reached_ns, passed_ns;
 } weir_trace_wait;
 
@@ -143,7 +145,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_merge(const weir_trace *const *tra
 typedef struct weir_trace_summary {
     int64_t first_ns, last_ns;   /* the first start and the last end */
     double serial_ns;            /* all operators one after the other */
-    double critical_ns;          /* those of the critical path */
+    double critical_ns;          /* the operators of the critical path */
     double cube_use, vector_use; /* share of all cores of a kind that was busy, 0 to 1; where
                                   * cores are shared they count as cube cores */
 } weir_trace_summary;
@@ -156,8 +158,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_summarise(const weir_trace *trace,
 typedef enum weir_trace_cause {
     WEIR_TRACE_CAUSE_HOST,   /* it was queued only then */
     WEIR_TRACE_CAUSE_STREAM, /* the operator before it on its stream */
-    WEIR_TRACE_CAUSE_SYNC,   /* an operator of another stream it waited for */
-    WEIR_TRACE_CAUSE_CORES,  /* an operator that had its cores */
+    WEIR_TRACE_CAUSE_SYNC,   /* an operator of another stream that it waited for */
+    WEIR_TRACE_CAUSE_CORES,  /* an operator that held its cores */
 } weir_trace_cause;
 
 typedef struct weir_trace_step {
@@ -181,8 +183,8 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_critical_path(const weir_trace *tr
 WEIR_API WEIR_MUST_USE weir_status weir_trace_write_chrome(const weir_trace *trace,
                                                            const char *path);
 
-/* One HTML file with everything in it: the timeline of one trace, or of two on one axis to
- * compare. It needs no network. `titles` may be NULL.
+/* One self-contained HTML file: the timeline of one trace, or of two on one axis to compare. The
+ * page needs no network. `titles` may be NULL.
  * returns  WEIR_EINVAL for none or more than two; WEIR_EIO. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_write_html(const weir_trace *const *traces,
                                                          const char *const *titles, size_t ntraces,
@@ -196,10 +198,10 @@ WEIR_API WEIR_MUST_USE weir_status weir_trace_write_graph(const weir_trace *trac
                                                           const char *path);
 
 /* Reads what weir_trace_write_chrome wrote, or another profiler's trace in that format
- * (PyTorch's, Ascend's, exports of Nsight Systems): its device work by stream, with waits
- * guessed from the times where the profile has none. Both may be compressed by gzip or zstd.
- * returns  WEIR_EPARSE with the place and what is wrong there; WEIR_EUNSUPPORTED for a compressed
- *          one where zlib or libzstd is missing; WEIR_EIO. */
+ * (PyTorch's, Ascend's, exports of Nsight Systems): its device work by stream, with waits guessed
+ * from the times where the profile has none. Either file may be compressed with gzip or zstd.
+ * returns  WEIR_EPARSE with the place and the mistake; WEIR_EUNSUPPORTED for a compressed file if
+ *          zlib or libzstd is missing; WEIR_EIO. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_load(const char *path, weir_trace **out);
 /* The same from memory; `path` is for messages. */
 WEIR_API WEIR_MUST_USE weir_status weir_trace_parse(const char *text, size_t size, const char *path,
