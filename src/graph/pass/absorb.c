@@ -1,5 +1,6 @@
-/* Nodes whose results the next node can make itself, block by block, as it reads them: attention
- * puts keys and values that grow together. Memory has what such a launch reads until it is over. */
+/* Finds nodes whose results the next node can compute itself, block by block, as it reads them: for
+ * example, attention that reads keys and values which Concat extends. The memory pass keeps the
+ * inputs of such a launch alive until the launch ends. */
 #include "graph/build/stand_in.h"
 #include "graph/pass/compile.h"
 
@@ -8,7 +9,7 @@ static bool is_whole(const struct weir__operand *o, const struct weir__node *mak
     return o->view.data == maker->out[0].view.data && weir__operand_is_flat(o, maker);
 }
 
-/* The input of n that is all of what u gives; -1 if there is none or several. */
+/* The index of the input of n that is the whole result of node u; -1 if none or several are. */
 static int input_made_by(const struct weir__compile *c, const struct weir__node *n, int u)
 {
     const struct weir__node *maker = &c->g->nodes[u];
@@ -55,7 +56,7 @@ int weir__absorbed_before(const struct weir__compile *c, int v)
     if (!n->op->absorbs || !c->g->dev->props.threads || !weir__is_autotuned(&c->options) ||
         n->marks.super_kernel >= 0)
         return 0;
-    /* Nodes behind the first of a launch have no waits of their own. */
+    /* Only the first node of a launch may have waits. */
     for (int last = v; count < WEIR__ABSORBED_MOST && count < c->position[v]; count++) {
         int u = weir__node_at(c, c->stream[v], c->position[v] - count - 1);
 

@@ -1,9 +1,10 @@
-/* Proves the plan again, from the plan alone and by other means than those that made it.
+/* Proves the plan again, from the plan alone and by another method than the passes that made it.
  *
- * The passes ask of a node what is over before it; here each node is asked what comes
- * after it, from the last node backwards: the first position of every stream that cannot
- * start before the node is over. Of all that lie on a byte of the arena only neighbours
- * in program order are compared: each is over before the next begins, so all are.
+ * The passes compute for each node what completes before it. The check goes backwards from the last
+ * node and computes what comes after each node: for every stream, the first position that cannot
+ * start before the node has completed. Of the values that share a byte of the arena, only
+ * neighbours in program order are compared: if each completes before the next begins, all are in
+ * order.
  */
 #include "graph/pass/compile.h"
 
@@ -14,7 +15,7 @@
 
 struct check {
     const struct weir__compile *c;
-    int *after; /* by node, then stream: the first position that is after the node */
+    int *after; /* by node, then stream: the first position ordered after the node */
 };
 
 static int *after_of(const struct check *k, int v)
@@ -36,8 +37,8 @@ static const char *name_of(const struct check *k, int v)
 
 /* ---- order ---- */
 
-/* Streams hold each live node once, in program order, so that going backwards through
- * the program meets whatever comes after a node before the node. */
+/* Checks that streams hold each live node once, in program order. Then going backwards through the
+ * program reaches the successors of a node before the node. */
 static weir_status check_streams(const struct weir__compile *c)
 {
     int total = 0, live = 0;
@@ -76,13 +77,14 @@ static void take_min(int *clock, const int *other, int n)
             clock[s] = other[s];
 }
 
-/* What comes after v is now known: passes it on to the nodes that v comes right after. */
+/* All that comes after v is known: merges it into the nodes that directly precede v. */
 static void hand_back(const struct check *k, int v)
 {
     const struct weir__compile *c = k->c;
     int *after = after_of(k, v), own = after[c->stream[v]];
 
-    after[c->stream[v]] = c->position[v]; /* for a node before v, v itself comes after */
+    after[c->stream[v]] = c->position[v]; /* seen from a predecessor of v, v itself comes after
+                                           * it */
     if (c->position[v])
         take_min(after_of(k, weir__node_at(c, c->stream[v], c->position[v] - 1)), after,
                  c->nstreams);
@@ -160,7 +162,7 @@ static weir_status check_joins(const struct check *k)
 
 /* ---- memory ---- */
 
-/* What lies in the arena, in order of definition. */
+/* The values and scratch in the arena, in order of definition. */
 struct held {
     int64_t from, to;
     int def;
@@ -194,8 +196,8 @@ static void set_remove(struct number_set *set, int i)
             return;
 }
 
-/* The nearest number in the set below or above i, or -1: up to a level where the word has
- * one on that side, then down along the nearest bits. */
+/* The nearest number in the set above or below i, or -1: goes up to a level whose word has a bit on
+ * that side, then down along the nearest bits. */
 static int set_near(const struct number_set *set, int i, bool above)
 {
     int l = 0;
@@ -328,10 +330,12 @@ static int by_address(const void *a, const void *b)
 
     if (x->at != y->at)
         return x->at < y->at ? -1 : 1;
-    return x->start - y->start; /* what ends here is gone before the next begins */
+    return x->start - y->start; /* at one address, ends come before starts: the older one is dead by
+                                 * then */
 }
 
-/* `low` was defined first in program order; either may be -1. */
+/* Checks two neighbours on the same bytes; `low` was defined first in program order. Either may be
+ * -1. */
 static weir_status check_pair(const struct check *k, const struct arena *a, int low, int high)
 {
     const struct weir__compile *c = k->c;

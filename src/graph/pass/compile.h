@@ -12,7 +12,7 @@
 
 #include "graph/build/graph.h"
 
-/* A node waits until `position` of `stream` is over. */
+/* A node waits until `position` of `stream` has completed. */
 struct weir__sync {
     int stream, position;
 };
@@ -33,7 +33,7 @@ struct weir__compile {
     } * streams;
     int *stream, *position;  /* by node; -1 where not live */
     int *order;              /* live nodes by stream, then position */
-    struct weir__text notes; /* what automatic streams expect to gain, a line for each */
+    struct weir__text notes; /* what automatic streams are expected to gain, one line each */
 
     /* sync.c: waits of node v are syncs[sync_first[v] .. sync_first[v+1]-1]; the caller's
      * stream waits at the end for joins[0 .. njoins-1]. */
@@ -43,26 +43,28 @@ struct weir__compile {
     struct weir__sync *joins;
     int njoins;
 
-    /* super.c: by live node, the first node of the launch it is part of */
+    /* super.c: by live node, the first node of the launch that it belongs to */
     int *leader;
     bool *chunked; /* fuse.c: by leader: its nodes run piece by piece */
-    int64_t
-        *rows; /* fuse.c: by leader, if a piece is some rows: how many they have in common; or 0 */
-    bool *absorbs; /* fuse.c: by leader: its last node makes what the others give as it reads it */
-    int8_t *slot;  /* fuse.c: by value: where a chunked launch keeps it, and nobody else; or -1 */
+    int64_t *rows; /* fuse.c: by leader, for a launch by rows: the number of rows its members have
+                    * in common; else 0 */
+    bool *absorbs; /* fuse.c: by leader: its last node computes the other nodes' results as it reads
+                    * them */
+    int8_t *slot;  /* fuse.c: by value: the slot in which a chunked launch keeps a value that only
+                    * it uses; else -1 */
 
-    /* cores.c: by node, the limit that scopes and the graph set; 0 where they set none */
+    /* cores.c: by node, the limit from scopes and the graph; 0: no limit */
     weir_cores *limit;
 
-    /* memory.c: bytes of each value in the arena; -1 if it has none there (inputs,
-     * constants, outputs, values nobody needs). Scratch of node v: scratch[v]. */
+    /* memory.c: offset of each value in the arena; -1 if it is not there (inputs, constants,
+     * outputs, values that nobody needs). Scratch of node v: scratch_offset[v]. */
     int64_t *offset;         /* by value */
     int64_t *scratch_offset; /* by node */
     int64_t *scratch_size;
     size_t arena_bytes, lower_bound;
 };
 
-/* Mode max-autotune: weir may run nodes in another way than the program issued them. */
+/* Mode max-autotune: weir may run nodes differently from how the program issued them. */
 static inline bool weir__is_autotuned(const weir_compile_options *options)
 {
     return options->mode == WEIR_COMPILE_MAX_AUTOTUNE;
@@ -74,7 +76,7 @@ weir_status weir__pass_streams(struct weir__compile *c); /* streams.c */
 weir_status weir__streams_check(const weir_graph *g, const weir_compile_options *options);
 weir_status weir__pass_sync(struct weir__compile *c);  /* sync.c */
 weir_status weir__pass_super(struct weir__compile *c); /* super.c */
-/* A count among the options of a super kernel; 0 if it is not there. */
+/* A count among the options of a super kernel; 0 if the option is absent. */
 int weir__super_count(const struct weir__super_kernel *k, const char *key);
 /* Before streams are assigned: puts nodes on one stream where stream-fusion asks for it. */
 void weir__super_fuse_streams(weir_graph *g);
@@ -83,20 +85,20 @@ weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */
  * returns  WEIR_ERANGE naming what the device has. */
 weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out);
 weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
-/* What node v needs for the most cores that it may ever get. */
+/* The scratch bytes that node v needs with the largest number of cores it may ever get. */
 int64_t weir__scratch_bytes(const struct weir__compile *c, int v);
 /* check.c: re-proves by other means that every edge is ordered and that values which
  * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);
-/* join.c: whether nodes, of which the slots are given, can be one launch on a device that compiles
+/* join.c: whether the nodes, whose slots are assigned, can be one launch on a device that compiles
  * its kernels. */
 bool weir__nodes_join(const struct weir__compile *c, const int *nodes, int n);
-/* Whether the node's result needs memory: it does unless one launch keeps it for itself. */
+/* Whether the node's result needs memory: false if its launch keeps the result in a slot. */
 static inline bool weir__node_is_kept(const struct weir__compile *c, const struct weir__node *n)
 {
     return !n->nout || c->slot[n->out[0].value] < 0;
 }
-/* Its element i is at position i of what the node gives. */
+/* Whether element i of the operand is at the position of element i of the node's result. */
 static inline bool weir__operand_is_flat(const struct weir__operand *o, const struct weir__node *n)
 {
     const struct weir__view *whole = &weir__node_result(n)->view;
@@ -104,23 +106,25 @@ static inline bool weir__operand_is_flat(const struct weir__operand *o, const st
     return o->view.ndim == whole->ndim && weir__view_is_contiguous(&o->view) &&
            !memcmp(o->view.shape, whole->shape, (size_t)whole->ndim * sizeof *whole->shape);
 }
-/* fuse.c: which nodes may become one launch, memory permitting: before[v], 0 so far, is how many
- * nodes right before v on its stream it ends a run with; less than 0 in a run by rows. */
+/* fuse.c: which nodes may become one launch if memory allows. before[v], initially 0, becomes the
+ * number of nodes right before v on its stream that form a launch which v ends; negative for a
+ * launch by rows. */
 void weir__fuse_runs(const struct weir__compile *c, int *before);
-/* fuse.c: elementwise chains of what is left, once memory is placed; on the host they run piece by
- * piece, of so many elements: with a few operands it fits the first-level cache. */
+/* fuse.c: fuses elementwise chains among the remaining nodes, after memory is placed. On the host
+ * they run in pieces of this many elements: with a few operands a piece fits the first-level
+ * cache. */
 #define WEIR__PIECE 2048
-/* Limits of what a launch keeps for itself: this many values at once; of a launch by rows this many
- * bytes of a row. */
+/* Limits on the values that a launch keeps for itself: this many values at once; in a launch by
+ * rows this many bytes of a row. */
 #define WEIR__FUSE_SLOTS 16
 #define WEIR__ROW_SLOT ((int64_t)1 << 17)
-/* absorb.c: how many nodes right before v on its stream become one launch with v, which makes their
- * results itself. */
+/* absorb.c: the number of nodes right before v on its stream that become one launch with v, which
+ * computes their results itself. */
 #define WEIR__ABSORBED_MOST 2
 int weir__absorbed_before(const struct weir__compile *c, int v);
 weir_status weir__pass_fuse(struct weir__compile *c);
-/* Whether launches that run piece by piece and have a node with changed[] may still: sizes are
- * others than when they were decided. */
+/* Sets *holds if launches that run piece by piece and contain a node with changed[] are still
+ * possible with the new sizes. */
 weir_status weir__fuse_holds(struct weir__compile *c, const bool *changed, bool *holds);
 void weir__compile_fini(struct weir__compile *c);
 
@@ -129,11 +133,11 @@ static inline int weir__node_at(const struct weir__compile *c, int stream, int p
     return c->order[c->streams[stream].first + position];
 }
 
-/* Whether everything in node a is over before node b starts, by stream order and
- * syncs. reach.c: O(nodes x streams) bytes, built once per compile. */
+/* Whether everything in node a completes before node b starts, by stream order and syncs. reach.c:
+ * O(nodes x streams) bytes, built once per compile. */
 struct weir__reach {
     int nstreams;
-    int *clock; /* clock[v * nstreams + s]: positions of s below this are over before v */
+    int *clock; /* clock[v * nstreams + s]: positions of s below this complete before v starts */
 };
 weir_status weir__reach_init(struct weir__reach *r, const struct weir__compile *c);
 void weir__reach_fini(struct weir__reach *r);
@@ -153,7 +157,7 @@ static inline bool weir__reach_before(const struct weir__reach *r, const struct 
     return c->position[a] < weir__reach_clock(r, b)[c->stream[a]];
 }
 
-/* The value lives in the arena: made by a live node, no output. */
+/* Whether the value is in the arena: a live node makes it and it is not an output. */
 bool weir__value_in_arena(const struct weir__compile *c, int value);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "tensor/kernel_params.h"
 
-/* NULL for a node of the operator table. */
+/* The parameters of a Kernel node; NULL for a node of the operator table. */
 static const struct weir__kernel_params *stand_in(const struct weir__node *n)
 {
     return strcmp(n->op->name, "Kernel") ? NULL : n->params;
@@ -77,7 +77,7 @@ weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores 
     return WEIR_OK;
 }
 
-/* What the operator's scope says; then what the options of its super kernel say. */
+/* The limit from the operator's scope, completed by the options of its super kernel. */
 static weir_status own_limit(const weir_graph *g, const struct weir__node *n, weir_cores *out)
 {
     const struct weir__super_kernel *k;
@@ -98,7 +98,7 @@ static weir_status own_limit(const weir_graph *g, const struct weir__node *n, we
     return WEIR_OK;
 }
 
-/* Once for the plan, by the first of them. */
+/* Warns once per plan; names the first such node and counts the others. */
 static void warn_ignored(const struct weir__node *n, int count)
 {
     char others[32] = "";

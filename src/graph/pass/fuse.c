@@ -1,23 +1,24 @@
-/* Elementwise chains in one pass over memory: a launch runs all its operators on one piece
- * of the tensor, then on the next. What only operators of the launch use never reaches
- * memory: it stays in slots of the block's own, one piece each. On devices that compile their
- * kernels a piece is what a thread holds in registers, and a launch is one text. On the host a
- * piece may also be some rows, which operators of several shapes have in common (fuse_rows.c).
+/* Fuses elementwise chains into one pass over memory: a launch runs all its operators on one piece
+ * of the tensor, then on the next piece. A value that only operators of the launch use is not
+ * written to memory: it stays in slots of the block's own memory, one piece each. On devices that
+ * compile their kernels a piece is what a thread holds in registers, and a launch is one generated
+ * kernel source. On the host a piece may also be several rows that operators of different shapes
+ * have in common (fuse_rows.c).
  *
- * Nothing may be written that an operator of the launch still needs at another place
- * (fuse_sound.c). Operators that follow indices, and rotary embeddings, stand side by side in a
- * launch: none touches what another writes.
+ * No operator may write bytes that another operator of the launch still needs at another position
+ * (fuse_sound.c). Operators that read by index, and rotary embeddings, share a launch only with
+ * operators that do not depend on them: none touches what another writes.
  */
 #include "graph/pass/fuse.h"
 
 #include <string.h>
 
 enum { MAX_MEMBERS = WEIR__FUSE_SLOTS, MAX_OPERANDS = WEIR__FUSE_OPERANDS };
-/* When an operand is worth reading in tiles: it has at least this many rows, and more bytes than
- * the caches near a core hold. */
+/* An operand is read in tiles if it has at least this many rows, and more bytes than the caches
+ * near a core hold. */
 enum { TILE_ROWS = 16, LARGE_BYTES = 1 << 20 };
 
-/* The value that the node makes; an operator in place makes none. */
+/* The value that the node makes; WEIR__NO_VALUE for an in-place operator. */
 static int made_by(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -36,7 +37,7 @@ static void set_slot(struct weir__compile *c, int v, int slot)
         c->slot[made_by(c, v)] = (int8_t)slot;
 }
 
-/* ---- values that only the launch knows ---- */
+/* ---- values that only one launch uses ---- */
 
 /* How often live nodes and outputs use each value. */
 static void count_uses(const struct weir__compile *c, int *uses)
@@ -58,8 +59,8 @@ static bool is_by_pieces(const struct weir__compile *c, const struct weir__launc
     return l->rows ? weir__rows_hold(c, n, o, l->rows) : weir__operand_is_flat(o, n);
 }
 
-/* The last member that uses what member `maker` makes, if all users are among the launch's
- * members and use it in place; -1 otherwise. */
+/* The last member that uses the value of member `maker`, if all its users are members of the launch
+ * and read it piece by piece; -1 otherwise. */
 static int last_private_use(const struct weir__compile *c, const int *uses,
                             const struct weir__launch *l, int maker)
 {
@@ -105,9 +106,9 @@ static void give_slots(struct weir__compile *c, const int *uses, const struct we
 
 /* ---- launches ---- */
 
-/* Whether a large operand lies along another dim than the result, and rows are so long that a piece
- * has only a few. A kernel by itself reads such an operand in tiles; pieces would fetch each of its
- * cache lines again and again. */
+/* Whether a large operand is contiguous along another dim than the result, with rows so long that a
+ * piece covers only a few. A launch of the operator alone reads such an operand in tiles; in pieces
+ * it would fetch each cache line of the operand again and again. */
 static bool reads_across(const struct weir__node *n)
 {
     const struct weir__view *out = &n->out[0].view;
@@ -137,16 +138,16 @@ static bool has_pieces(const struct weir__node *n, bool joins)
     return n->op->flags & WEIR__OP_JOINS && weir__view_is_contiguous(&n->in[0].view);
 }
 
-/* Whether v is part of a launch whose last node makes what the others give: memory is planned
- * before those are made. */
+/* Whether v belongs to a launch whose last node computes the other nodes' results: the memory pass
+ * has planned for that already. */
 static bool is_absorbed(const struct weir__compile *c, int v)
 {
     return c->absorbs && c->absorbs[c->leader[v]];
 }
 
-/* Several operators become one launch as one source, or as one function of the host. Where they are
- * one source, a super kernel is not one launch. A device that runs neither gets each operator by
- * itself. */
+/* Whether the node can be fused at all. A device fuses operators into one kernel source or into one
+ * function of the host; where it is one source, a super kernel is not one launch. A device with
+ * neither launches each operator by itself. */
 static bool is_candidate(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -156,7 +157,7 @@ static bool is_candidate(const struct weir__compile *c, int v)
         return false;
     if (joins && n->op->flags & WEIR__OP_BESIDE)
         return n->nin < MAX_OPERANDS && (n->nout == 0 || c->g->values[n->out[0].value].node == v);
-    if (n->nout == 0) /* in place: the first input gets new elements */
+    if (n->nout == 0) /* an in-place operator writes its first input */
         return joins && n->op->flags & WEIR__OP_JOINS && n->nin < MAX_OPERANDS &&
                weir__view_is_contiguous(&n->in[0].view);
     return has_pieces(n, joins) && (joins || n->marks.super_kernel < 0) && n->nout == 1 &&
@@ -164,7 +165,8 @@ static bool is_candidate(const struct weir__compile *c, int v)
            weir__view_is_contiguous(&n->out[0].view);
 }
 
-/* Whether v has in common with the first node of a launch what all its nodes must. */
+/* Whether v matches the first node of a launch in everything that all members must have in
+ * common. */
 static bool goes_with(const struct weir__compile *c, int first, int v)
 {
     const struct weir__node *a = &c->g->nodes[first], *b = &c->g->nodes[v];
@@ -184,8 +186,8 @@ static bool may_follow(const struct weir__compile *c, int first, int v)
            (a == b || !((a->flags | b->flags) & WEIR__OP_BESIDE));
 }
 
-/* Whether v may be the last node of a launch that is one source: it needs rows of what others give
- * element by element. */
+/* Whether v may be the last node of a launch that is one source: it reads whole rows of what the
+ * others compute element by element. */
 static bool may_end(const struct weir__compile *c, int first, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -196,7 +198,7 @@ static bool may_end(const struct weir__compile *c, int first, int v)
            goes_with(c, first, v);
 }
 
-/* How many nodes from position p of a stream on could be one launch. */
+/* The number of nodes from position p of a stream on that could be one launch. */
 static int run_length(const struct weir__compile *c, int stream, int p)
 {
     int first = weir__node_at(c, stream, p), n = 1, left = c->streams[stream].nnodes - p;
@@ -210,7 +212,7 @@ static int run_length(const struct weir__compile *c, int stream, int p)
     return n;
 }
 
-/* Whether v may run with the members of a launch by rows: nothing is waited for in between. */
+/* Whether v may join a launch by rows: it waits for no other stream. */
 static bool goes_with_rows(const struct weir__compile *c, int first, int v)
 {
     return c->sync_first[v] == c->sync_first[v + 1] &&
@@ -225,8 +227,8 @@ static bool may_have_rows(const struct weir__compile *c, int v)
            (!(n->op->flags & WEIR__OP_ELEMENTWISE) || (n->nout && !reads_across(n)));
 }
 
-/* Whether a launch by rows from position p on could have a member that is not elementwise: asked
- * first, since preparing its nodes takes time. */
+/* Whether a launch by rows from position p on could have a member that is not elementwise. Asked
+ * first, because preparing its nodes takes time. */
 static bool may_be_by_rows(const struct weir__compile *c, int stream, int p, int most)
 {
     for (int n = 0; n < most; n++) {
@@ -240,8 +242,8 @@ static bool may_be_by_rows(const struct weir__compile *c, int stream, int p, int
     return false;
 }
 
-/* How many of at most `most` nodes from position p of a stream on could be one launch by rows, and
- * the rows. 0: elementwise ones alone. */
+/* The number of nodes, at most `most`, from position p of a stream on that could be one launch by
+ * rows, and the rows. 0 if all of them are elementwise. */
 static int row_run_length(const struct weir__compile *c, int stream, int p, int most, int64_t *rows)
 {
     int first = weir__node_at(c, stream, p), left = c->streams[stream].nnodes - p;
@@ -297,8 +299,8 @@ static bool can_be_one(const struct weir__compile *c, const struct weir__launch 
     return !weir__device_can(c->g->dev, WEIR__RUNS_SOURCE) || weir__nodes_join(c, l->nodes, l->n);
 }
 
-/* The longest launch of at most `n` nodes from position p of a stream on. It may be shorter because
- * of where memory was placed. Assigns slots. */
+/* The longest possible launch of at most `n` nodes from position p of a stream on. The memory plan
+ * may make it shorter. Assigns slots. */
 static struct weir__launch longest_of(struct weir__compile *c, const int *uses, int stream, int p,
                                       int n, bool by_rows)
 {
@@ -320,7 +322,7 @@ static struct weir__launch longest_of(struct weir__compile *c, const int *uses, 
     return l;
 }
 
-/* By rows if that makes it longer. */
+/* The longest launch, by rows if that is longer. */
 static struct weir__launch longest(struct weir__compile *c, const int *uses, int stream, int p)
 {
     int n = run_length(c, stream, p);

@@ -1,13 +1,13 @@
-/* Launches by rows: norms, softmax, reductions, concatenation and the like beside elementwise
- * operators. The output of each member is cut into the same number of equal parts, its rows. A row
- * needs only the same row of what other members make. So all of them run on a few rows, then on the
- * next, and what only they need stays in the block's memory.
+/* Launches by rows: norms, softmax, reductions, concatenation and similar operators beside
+ * elementwise ones. The output of each member is cut into the same number of equal parts, its rows.
+ * A row needs only the same row of the other members' results. So all members run on a few rows,
+ * then on the next ones, and values that only they use stay in the block's memory.
  */
 #include "graph/build/stand_in.h"
 #include "graph/pass/fuse.h"
 
-/* A core must get at least this many rows, if it would have had a block of the members by
- * themselves. */
+/* Each core must get at least this many rows, if the members by themselves would give it a
+ * block. */
 enum { ROWS_PER_CORE = 2 };
 
 static int64_t common(int64_t a, int64_t b)
@@ -26,7 +26,8 @@ static bool is_elementwise(const struct weir__op *op)
     return op->flags & WEIR__OP_ELEMENTWISE && !op->parts;
 }
 
-/* Into how many rows the node can be cut; 0: none. `blocks` is what it has by itself. */
+/* The number of rows into which the node's output can be cut; 0: it cannot. `blocks` is the number
+ * of blocks it has by itself. */
 static int64_t parts_of(const struct weir__compile *c, int v, unsigned *blocks, unsigned *cores)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -73,8 +74,8 @@ int64_t weir__row_bytes(const struct weir__compile *c, int value, int64_t rows)
     return weir__view_numel(v) / rows * (int64_t)weir_dtype_size(v->dtype);
 }
 
-/* Whether positions of dims 0..k-1 of the view are those of `q` equal parts of the whole, in their
- * order, and what is behind each of them lies in its part. */
+/* Whether the positions of dims 0..k-1 of the view begin `q` equal parts of the whole, in order,
+ * and the elements of the other dims stay within their part. */
 static bool is_cut_at(const struct weir__view *v, const struct weir__view *whole, int k, int64_t q)
 {
     int64_t elem = (int64_t)weir_dtype_size(v->dtype), part = weir__view_numel(whole) / q;

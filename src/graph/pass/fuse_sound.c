@@ -1,13 +1,14 @@
-/* Whether operators can be one launch: bytes in memory that one of them writes are touched by the
- * others only at the same positions. Memory is placed before, so values that share bytes show here.
+/* Decides whether operators can be one launch: bytes in memory that one of them writes may be
+ * accessed by the others only at the same positions. Memory is already placed, so the check sees
+ * values that share bytes.
  */
 #include "graph/pass/fuse.h"
 
 struct touch {
-    int space; /* -1: the arena; else the value that has memory of its own */
+    int space; /* -1: the arena; else a value with memory of its own */
     int64_t from, to;
-    int64_t base, step; /* where pieces begin and how long they are: an element, or a row */
-    bool flat, write;   /* members meet there at the same position if they meet at all */
+    int64_t base, step; /* start of the pieces and their length: an element, or a row */
+    bool flat, write;   /* flat: members that touch the same byte do so at the same position */
 };
 
 static bool is_in_step(const struct weir__compile *c, const struct weir__launch *l,

@@ -1,5 +1,5 @@
-/* Whether nodes can be joined to one launch as one source. It is tried with made-up addresses,
- * which are equal or different where those of a run will be. */
+/* Decides whether nodes can be joined into one kernel source. Prepares them with made-up addresses,
+ * which are equal or different in the same places as those of a run. */
 #include "graph/build/stand_in.h"
 #include "graph/pass/compile.h"
 

@@ -1,8 +1,7 @@
 /* Dead code: nodes whose results nobody needs. */
 #include "graph/pass/compile.h"
 
-/* Without outputs there is nothing to be needed for, so everything is: a profile of
- * kernels is such a graph. */
+/* A graph without outputs (such as a profile of kernels) keeps all its nodes. */
 weir_status weir__pass_live(struct weir__compile *c)
 {
     const weir_graph *g = c->g;
@@ -30,7 +29,8 @@ weir_status weir__pass_live(struct weir__compile *c)
         for (int i = 0; i < n->nin; i++)
             if (n->in[i].value != WEIR__NO_VALUE)
                 needed[n->in[i].value] = true;
-        for (int i = 0; i < n->nout; i++) /* written into: what it held may be needed too */
+        for (int i = 0; i < n->nout; i++) /* the node may write only part of an existing value: its
+                                           * other bytes are needed too */
             needed[n->out[i].value] = true;
         for (int i = 0; i < n->ncontrol; i++)
             c->live[n->control[i]] = true;

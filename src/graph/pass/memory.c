@@ -1,14 +1,15 @@
 /* The memory plan: where in the arena each value and each node's scratch lies.
  *
- * Lifetimes come from the plan's own order, never from program order alone: on several
- * streams a value whose last use comes early in the program may still be read late.
+ * Lifetimes follow from the plan's own order, never from program order alone: on several streams a
+ * node early in the program may run late, so the last use in program order need not be the last in
+ * time.
  */
 #include "graph/pass/memory.h"
 
 #include <stdlib.h>
 
-/* Enough for all pairs of a graph of some thousand nodes, and for the pairs that a larger graph
- * usually has. */
+/* Pairs of items that are kept: enough for all pairs of a graph of some thousand nodes, and for the
+ * pairs that a larger graph usually has. */
 #define KEPT 2000000
 #define KEPT_PER_NODE 32
 #define LOOKED_PER_NODE 300
@@ -28,7 +29,7 @@ static int64_t view_bytes(const struct weir__view *v)
     return weir__view_numel(v) * (int64_t)weir_dtype_size(v->dtype);
 }
 
-/* ---- what needs bytes ---- */
+/* ---- items: values and scratch ---- */
 
 /* 0 for values in the arena, -1 for others. */
 static void mark_values(struct weir__compile *c)
@@ -44,8 +45,8 @@ static void mark_values(struct weir__compile *c)
         c->offset[g->outputs[i].operand.value] = -1;
 }
 
-/* For the most cores that the node may ever get: a limit of the stream or the device can
- * change from run to run, the arena cannot. */
+/* For the largest number of cores the node may ever get: the limit of a stream or device can change
+ * from run to run, the arena cannot. */
 int64_t weir__scratch_bytes(const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];
@@ -79,7 +80,7 @@ static void add_item(struct weir__lifetimes *items, int value, int def, int64_t 
             .size = aligned(bytes), .value = value, .def = def, .last = def};
 }
 
-/* In order of definition; by_value[i] is the item of value i, or -1. */
+/* Lists items in order of definition; by_value[i] is the item of value i, or -1. */
 static void list_items(struct weir__lifetimes *items, int *by_value)
 {
     const struct weir__compile *c = items->c;
@@ -107,10 +108,10 @@ static void list_items(struct weir__lifetimes *items, int *by_value)
     }
 }
 
-/* ---- how long ---- */
+/* ---- lifetimes ---- */
 
-/* The item that the operand touches, or NULL. An empty view touches nothing, and is not
- * ordered with what does. */
+/* The item that the operand touches, or NULL. An empty view touches no bytes, so it needs no
+ * order. */
 static struct weir__lifetime *touched(struct weir__lifetimes *items, const int *by_value,
                                       const struct weir__operand *o)
 {
@@ -119,10 +120,10 @@ static struct weir__lifetime *touched(struct weir__lifetimes *items, const int *
     return &items->item[by_value[o->value]];
 }
 
-/* Operands that nodes of a run read at other positions than they write must stay until the run is
- * over: else the last node might write there, and the nodes could not be one launch. In a run by
- * rows, whose rows have other sizes there, and in one that absorbs the others, that is all
- * operands. */
+/* Extends the lifetimes of a launch's inputs. An operand that a node of the launch reads at other
+ * positions than it writes must stay until the launch ends: otherwise the last node might overwrite
+ * it, and the nodes could not be one launch. In a launch by rows, where such operands have rows of
+ * other sizes, and in one that absorbs nodes, this holds for all operands. */
 static void touch_run(struct weir__lifetimes *items, const int *by_value, int v,
                       void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
 {
@@ -142,7 +143,7 @@ static void touch_run(struct weir__lifetimes *items, const int *by_value, int v,
     }
 }
 
-/* Calls for every touch, in program order. */
+/* Calls `fn` for each use of an item, in program order. */
 static void each_touch(struct weir__lifetimes *items, const int *by_value,
                        void (*fn)(struct weir__lifetimes *, struct weir__lifetime *, int node))
 {
@@ -178,8 +179,8 @@ static void note_touch(struct weir__lifetimes *items, struct weir__lifetime *ite
     item->last = node;
 }
 
-/* Keeps what decides when the item is over: of each stream the last use, and of those
- * only what the last of all does not wait for anyway. */
+/* Keeps only the uses that decide when the item is dead: the last use on each stream, and of those
+ * only the ones that the very last use is not already ordered after. */
 static void shorten_uses(struct weir__lifetimes *items, struct weir__lifetime *item, int *seen,
                          int mark)
 {
@@ -226,9 +227,9 @@ static weir_status find_uses(struct weir__lifetimes *items, const int *by_value)
     return WEIR_OK;
 }
 
-/* Bytes alive beside each node in program order. Items alive together there are so in
- * every plan, since an item over before another's definition comes before it in the
- * program: the most of them is a bound that no plan goes below. */
+/* Computes the bytes alive beside each node in program order. Items alive together there are alive
+ * together in every plan: an item that dies before another's definition in a plan also does so in
+ * program order. So their maximum is a lower bound for every plan. */
 static weir_status find_alive(struct weir__lifetimes *items, int64_t *most)
 {
     int nnodes = items->c->g->nnodes;
@@ -249,7 +250,7 @@ static weir_status find_alive(struct weir__lifetimes *items, int64_t *most)
     return WEIR_OK;
 }
 
-/* ---- the plan ---- */
+/* ---- placing ---- */
 
 static weir_status place(struct weir__compile *c, const struct weir__lifetimes *items,
                          struct weir__memory_effort effort)
@@ -277,7 +278,7 @@ static weir_status place(struct weir__compile *c, const struct weir__lifetimes *
     return st;
 }
 
-/* How many nodes before each could be one launch with it; negative if by rows. */
+/* The number of nodes before each one that could be one launch with it; negative if by rows. */
 static void list_runs(const struct weir__compile *c, int *before)
 {
     weir__fuse_runs(c, before);

@@ -1,24 +1,25 @@
-/* Which earlier items each item may not share bytes with, without looking at all pairs.
+/* Finds for each item the earlier items that it may not share bytes with, without testing all
+ * pairs.
  *
- * An item that is over before one node of a stream is over before all that follow on it.
- * So each stream has a list of items that its later nodes may conflict with, and looking
- * through it is paid for by the conflicts found and by the items dropped for good. Beside
- * each item the list has one use that is not over: until it is, the others do not matter.
+ * An item that is dead before one node of a stream is dead before all later nodes of that stream.
+ * So each stream has a list of items that its later nodes may conflict with. Each step of a search
+ * through the list either finds a conflict or drops an item for good. Beside each item the list
+ * holds one use that has not completed: until it has, the item's other uses need no test.
  */
 #include "graph/pass/memory.h"
 
 #include <string.h>
 
-/* Where a use stands: on which stream, and how far down it. */
+/* The place of a use: its stream, and its position there. */
 struct use {
     int stream, position;
 };
 
 struct weir__open_items {
-    int *list;        /* in order of definition, or of offset if that is asked for */
-    struct use *open; /* of the item at the same place: a use that was not over */
+    int *list;        /* in order of definition, or of offset if requested */
+    struct use *open; /* parallel to `list`: one use of the item that had not completed */
     int n, cap;
-    int next; /* items from here on have not been looked at */
+    int next; /* items from here on are not yet in the list */
 };
 
 weir_status weir__conflicts_init(struct weir__conflicts *k, const struct weir__lifetimes *items)
@@ -67,7 +68,7 @@ static bool insert(struct weir__open_items *open, int item, struct use use, cons
 
     if (open->n == open->cap && !grow(open))
         return false;
-    for (int low = 0; offset && low < at;) { /* where larger offsets begin */
+    for (int low = 0; offset && low < at;) { /* binary search for the first larger offset */
         int middle = (low + at) / 2;
 
         if (offset[open->list[middle]] > offset[item])
@@ -83,7 +84,8 @@ static bool insert(struct weir__open_items *open, int item, struct use use, cons
     return true;
 }
 
-/* A use of the item that is not over where the clock stands; false if there is none. */
+/* Finds a use of the item that has not completed at the time of the clock; false if there is
+ * none. */
 static bool find_open(const struct weir__lifetimes *items, int item, const int *clock,
                       struct use *out)
 {

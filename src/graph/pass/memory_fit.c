@@ -1,21 +1,21 @@
-/* Placing items when all pairs that may not share bytes are known.
+/* Places items when all pairs that may not share bytes are known.
  *
- * Items are placed one by one into a gap between those they conflict with. The result depends on
- * the order, so several orders are tried, each with the smallest gap and with the lowest one. The
- * best is then improved by moving items that end at the top to the front. All work is counted, so
- * that a large graph gets fewer tries instead of a long compile.
+ * Items are placed one by one into a gap between the items they conflict with. The result depends
+ * on the order, so several orders are tried, each with the smallest gap and with the lowest gap.
+ * Then the best result is improved by moving items that end at the top to the front of the order.
+ * All work is counted, so that a large graph gets fewer tries instead of a long compile.
  */
 #include "graph/pass/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How many neighbours may be looked at: by all orders after the first together, and by
- * improving. */
+/* Limits on the number of neighbours visited: by all orders after the first together, and by the
+ * improvement. */
 #define WORK_ORDERS 12000000
 #define WORK_IMPROVE 1500000
 #define TRIES 200
-/* An item with less than this part of the others as neighbours has few. */
+/* An item has few neighbours if it conflicts with less than 1/FEW of the other items. */
 #define FEW 16
 
 struct span {
@@ -26,10 +26,10 @@ struct fit {
     const struct weir__lifetimes *items;
     int *first, *others; /* item i conflicts with others[first[i] .. first[i+1]-1] */
     int64_t *offset;     /* -1: not placed */
-    bool dense;          /* items conflict with many of the others: `placed` is kept */
-    int *placed;         /* those that are, in order of offset */
+    bool dense;          /* items conflict with many others: `placed` is kept */
+    int *placed;         /* the placed items, in order of offset */
     int nplaced;
-    int *marked_by;     /* by item: 1 + the last whose neighbours were marked, if it is one */
+    int *marked_by;     /* by item: 1 + the last item that marked it as its neighbour */
     struct span *spans; /* of placed neighbours */
     struct ranked {
         double key;
@@ -41,7 +41,7 @@ struct fit {
     bool best_lowest;
     int64_t *best; /* offsets */
     int64_t best_top;
-    int64_t work; /* left */
+    int64_t work; /* remaining work */
 };
 
 /* ---- conflicts ---- */
@@ -92,7 +92,7 @@ static weir_status find_pairs(const struct weir__lifetimes *items, int64_t most,
     return ok || st ? st : weir__fail_nomem("allocating lifetimes of %d values", items->n);
 }
 
-/* Both directions, so that an item sees those placed before it in any order. */
+/* Lists each pair in both directions, so that an item finds its placed neighbours in any order. */
 static weir_status find_conflicts(struct fit *f, int64_t most_pairs, bool *too_many)
 {
     int n = f->items->n;
@@ -107,7 +107,8 @@ static weir_status find_conflicts(struct fit *f, int64_t most_pairs, bool *too_m
         st = weir__fail_nomem("allocating %d conflicts", pairs.n);
         goto free_pairs;
     }
-    /* Counted two places ahead, so that filling leaves each first where it belongs. */
+    /* Counts are stored two places ahead, so that filling leaves each `first` at its final
+     * value. */
     for (int j = 0; j < n; j++)
         for (int i = pairs.first[j]; i < pairs.first[j + 1]; i++) {
             f->first[j + 2]++;
@@ -141,8 +142,8 @@ static struct span span_of(const struct fit *f, int i)
     return (struct span){f->offset[i], f->offset[i] + f->items->item[i].size};
 }
 
-/* Fills spans with the placed neighbours of item i, in order of offset. Few are sorted; of
- * many, going through all that is placed finds them in order. */
+/* Fills spans with the placed neighbours of item i, in order of offset. A few neighbours are
+ * sorted; many are found in order by a walk over all placed items. */
 static int list_neighbours(struct fit *f, int i)
 {
     const int *others = f->others + f->first[i];
@@ -202,8 +203,8 @@ static int64_t find_gap(struct fit *f, int i, bool lowest)
     return at >= 0 ? at : end;
 }
 
-/* Places all in f->order. Gives up, with INT64_MAX, once it is above `limit` or out of
- * work. */
+/* Places all items in the order f->order. Gives up and returns INT64_MAX once the top exceeds
+ * `limit` or the work is used up. */
 static int64_t place_all(struct fit *f, bool lowest, int64_t limit)
 {
     int n = f->items->n;
@@ -235,8 +236,8 @@ static void keep(struct fit *f, bool lowest, int64_t top)
 
 /* ---- orders ---- */
 
-/* The most bytes alive beside any of the nodes from..to. Node v is leaf nnodes + v of a
- * tree whose inner entries are the larger of their two children. */
+/* The most bytes alive beside any of the nodes from..to. Node v is leaf nnodes + v of a tree; an
+ * inner entry is the larger of its two children. */
 static int64_t most_alive_in(const struct fit *f, int from, int to)
 {
     int nnodes = f->items->c->g->nnodes;
@@ -275,7 +276,7 @@ static double by_area(const struct fit *f, const struct weir__lifetime *item)
     return (double)item->size * (item->last - item->def + 1);
 }
 
-/* An order: as if nodes were taken by how much is alive beside them. */
+/* A sort key: items beside nodes with the most live bytes come first. */
 static double by_breadth(const struct fit *f, const struct weir__lifetime *item)
 {
     return (double)most_alive_in(f, item->def, item->last);
@@ -318,7 +319,7 @@ static void try_orders(struct fit *f, int64_t lower_bound)
     static double (*const keys[])(const struct fit *, const struct weir__lifetime *) = {
         by_size, by_definition, by_breadth, by_area};
 
-    f->work = WORK_ORDERS + f->items->n + f->first[f->items->n]; /* one order in any case */
+    f->work = WORK_ORDERS + f->items->n + f->first[f->items->n]; /* always enough for one order */
     f->best_top = INT64_MAX;
     for (size_t k = 0; k < weir__countof(keys); k++) {
         sort_order(f, keys[k]);
@@ -333,7 +334,7 @@ static void try_orders(struct fit *f, int64_t lower_bound)
     }
 }
 
-/* ---- improving the best ---- */
+/* ---- improving the best result ---- */
 
 static uint32_t random_below(uint64_t *state, uint32_t n)
 {
@@ -341,8 +342,8 @@ static uint32_t random_below(uint64_t *state, uint32_t n)
     return (uint32_t)((*state >> 32) * n >> 32);
 }
 
-/* Takes an item that ends at the top to an earlier place in the order. False if it is
- * the first already. */
+/* Moves an item that ends at the top to an earlier place in the order. False if it is already
+ * first. */
 static bool move_top_forward(struct fit *f, uint64_t *random)
 {
     int n = f->items->n, from, to;
@@ -364,7 +365,7 @@ static bool move_top_forward(struct fit *f, uint64_t *random)
     return true;
 }
 
-/* Equal results are accepted too: they lead out of a state from which every move fails. */
+/* Accepts equal results too: they lead out of a state from which every move fails. */
 static void improve(struct fit *f, int64_t lower_bound)
 {
     uint64_t random = 1;

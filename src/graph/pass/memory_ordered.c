@@ -1,6 +1,6 @@
-/* Placing items in order of definition, each in the lowest gap between the earlier ones
- * that it conflicts with. Keeps no pairs, so it takes on larger graphs than
- * memory_fit.c, for the one order that needs nothing but what came before. */
+/* Places items in order of definition, each in the lowest gap between the earlier items that it
+ * conflicts with. It keeps no pairs, so it can handle larger graphs than memory_fit.c, but only in
+ * this one order, which needs nothing but the earlier items. */
 #include "graph/pass/memory.h"
 
 static int64_t lowest_gap(const struct weir__lifetimes *items, const int64_t *offset,

@@ -1,15 +1,14 @@
-/* Placing items in program order over a list of free regions.
+/* Places items in program order over a list of free regions.
  *
- * When the program has passed the last use of an item, its bytes become a free region
- * that remembers up to where in each stream it was used. A new item takes a region only
- * if all of that is over before the item's node starts.
+ * After the last use of an item in program order, its bytes become a free region. The region
+ * records, for each stream, the position up to which it was used. A new item takes a region only if
+ * all those uses complete before the item's node starts.
  *
- * Free regions are kept in pools, by size class. A region is settled once every later
- * node of the program comes after its uses; until then it stays in a pool of the stream
- * that used it last. Neighbours are joined if that hides nothing from anybody: settled
- * ones, and those that one stream made and used alone, since it can always take them.
- * A node looks in its own stream's pools, then among the settled, then at a bounded
- * number of other streams' regions.
+ * Free regions are kept in pools, by size class. A region is settled once every later node of the
+ * program comes after its uses; until then it stays in a pool of the stream that used it last.
+ * Neighbouring regions are joined if that makes neither harder to reuse: two settled ones, or two
+ * that only one stream used, because that stream can always take them. A node searches its own
+ * stream's pools, then the settled pool, then a bounded number of other streams' regions.
  */
 #include "graph/pass/memory.h"
 
@@ -22,13 +21,13 @@
 struct region {
     int64_t offset, size;
     int prev, next;         /* by offset */
-    int bin_prev, bin_next; /* within its class, if free; bin_next also links spare ones */
+    int bin_prev, bin_next; /* in its size class, if free; bin_next also links unused records */
     int pool;               /* NONE while in use */
-    int ticket;             /* its place in the queue, if it is not settled */
+    int ticket;             /* its place in the queue, if not settled */
 };
 
 struct bins {
-    int head[CLASSES], tail[CLASSES]; /* oldest first: those are over for most nodes */
+    int head[CLASSES], tail[CLASSES]; /* oldest first: most nodes come after their uses */
     uint64_t full[CLASSES / 64];      /* a bit for each class with a region */
 };
 
@@ -36,18 +35,18 @@ struct sweep {
     const struct weir__lifetimes *items;
     int nstreams;
     struct region *regions;
-    int *used; /* by region, then stream: positions below this are to be over */
+    int *used; /* by region, then stream: positions below this must complete before reuse */
     int nregions, cap, spare;
     int last; /* the region at the top */
     int64_t top;
     struct bins *bins; /* by pool */
-    int *queue;        /* regions freed, oldest first, that may have been taken since */
+    int *queue;        /* freed regions, oldest first; some may be in use again */
     int nqueued, settled;
-    int *low;    /* by stream: positions below this are over before all later nodes */
+    int *low;    /* by stream: positions below this complete before all later nodes */
     int *latest; /* by stream: its last node so far, or NONE */
 };
 
-/* A stream's own regions are those that no other stream used; the settled come last. */
+/* Pool of regions that only this stream used. The settled pool comes last. */
 static int own_pool(int stream)
 {
     return stream;
@@ -145,7 +144,7 @@ static void bin_remove(struct sweep *w, int r)
         bins->full[k / 64] &= ~(UINT64_C(1) << k % 64);
 }
 
-/* The first class from k on that has a region; CLASSES if none. */
+/* The first class from k on with a region; CLASSES if none. */
 static int next_class(const struct bins *bins, int k)
 {
     for (int word = k / 64; word < CLASSES / 64; word++) {
@@ -170,7 +169,7 @@ static bool over_before(const struct sweep *w, int r, int v)
     return true;
 }
 
-/* Joins region b to region a, right below it. Neither is in a bin. */
+/* Merges region b into region a, which lies directly below it. Neither is in a bin. */
 static void merge(struct sweep *w, int a, int b)
 {
     struct region *low = &w->regions[a], *high = &w->regions[b];
@@ -187,7 +186,7 @@ static void merge(struct sweep *w, int a, int b)
     w->spare = b;
 }
 
-/* Joins the free region, which is in no bin, with what lies beside it in the same pool. */
+/* Joins the free region, which is in no bin, with its free neighbours in the same pool. */
 static int absorb(struct sweep *w, int r)
 {
     int pool = w->regions[r].pool, next = w->regions[r].next, prev = w->regions[r].prev;
@@ -259,7 +258,7 @@ static void raise_low(struct sweep *w)
         int v = w->latest[t];
 
         if (c->streams[t].nnodes == 0 || (v != NONE && c->position[v] + 1 == c->streams[t].nnodes))
-            continue; /* no later node of it is left */
+            continue; /* no later node on that stream */
         const int *clock =
             v == NONE ? NULL : w->items->reach.clock + (size_t)v * (size_t)w->nstreams;
 
@@ -282,7 +281,8 @@ static bool is_settled(const struct sweep *w, int r)
     return true;
 }
 
-/* Node v is next. The bound is updated so rarely that it costs no more per node than a clock. */
+/* Called when the pass reaches node v: settles queued regions. Recomputes the bounds once per
+ * nstreams nodes, so that they cost a node no more than one clock. */
 static void settle(struct sweep *w, int v)
 {
     w->latest[w->items->c->stream[v]] = v;
@@ -303,9 +303,9 @@ static void settle(struct sweep *w, int v)
     }
 }
 
-/* ---- taking and giving back ---- */
+/* ---- taking and freeing ---- */
 
-/* Cuts a free region, already out of its bin, to `size`; the rest stays free. */
+/* Cuts a free region, already out of its bin, to `size`. The rest stays free. */
 static bool cut(struct sweep *w, int r, int64_t size)
 {
     int rest;
@@ -342,7 +342,7 @@ static bool new_top(struct sweep *w, int *r)
     return true;
 }
 
-/* The region at the top grows if it is too small, others are cut. */
+/* Takes a region for the item. The topmost region grows if it is too small; others are cut. */
 static bool take(struct sweep *w, int64_t size, int v, int *out)
 {
     int r = find_free(w, size, v);

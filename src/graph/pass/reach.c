@@ -1,4 +1,4 @@
-/* Which nodes are over before which others start: a vector clock for each node. */
+/* Which nodes complete before which others start: a vector clock for each node. */
 #include "graph/pass/compile.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ weir_status weir__reach_init(struct weir__reach *r, const struct weir__compile *
     r->clock = weir__calloc(nnodes, (size_t)r->nstreams * sizeof *r->clock);
     if (!r->clock)
         return weir__fail_nomem("allocating order of %zu nodes on %d streams", nnodes, r->nstreams);
-    /* Program order is topological, so whatever v waits for has its clock. */
+    /* Program order is topological: all nodes that v waits for already have clocks. */
     for (int v = 0; v < c->g->nnodes; v++)
         if (c->live[v])
             set_clock(r, c, v);

@@ -1,4 +1,4 @@
-/* The time a plan takes, by operators' costs and a fluid model of the cores. */
+/* Estimates the time of a plan from operators' costs and a fluid model of the cores. */
 #include "graph/pass/simulate.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "graph/build/stand_in.h"
 #include "tensor/kernel_params.h"
 
-#define NODE_NS 100.0   /* the least a node takes */
-#define BLOCK_NS 5000.0 /* of an operator whose tiling is not known */
+#define NODE_NS 100.0   /* least time of a node */
+#define BLOCK_NS 5000.0 /* time of a block if an operator's tiling is unknown */
 
 enum { POOL_CUBE, POOL_VECTOR, POOL_SDMA, POOL_HOST };
 
@@ -30,7 +30,7 @@ static int pool_of(const weir_device *dev, weir_engine engine)
     }
 }
 
-/* Blocks the operator is cut into, by its own tiling where it has one. */
+/* The number of blocks of the operator: from its own tiling if it has one. */
 static double blocks_of(const struct weir__call *call, double ns)
 {
     struct weir__work work;
@@ -78,7 +78,7 @@ weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g)
         return weir__fail_nomem("allocating costs of %d nodes", g->nnodes);
     for (int v = 0; v < g->nnodes; v++) {
         e->node[v] = estimate(g, &g->nodes[v]);
-        /* Logical cores may be more than the threads they share. */
+        /* There may be more logical cores than threads that run them. */
         e->node[v].width = (int)weir__min(e->node[v].width, e->capacity[e->node[v].pool]);
     }
     return WEIR_OK;
@@ -95,11 +95,11 @@ void weir__estimates_fini(struct weir__estimates *e)
 struct sim {
     const struct weir__compile *c;
     const struct weir__estimates *e;
-    int *done;    /* by stream: positions that are over */
-    int *running; /* streams whose next node has started, in the order of that */
+    int *done;    /* by stream: completed positions */
+    int *running; /* streams whose next node has started, in order of its start */
     int nrunning;
     bool *started;
-    double *left, *rate; /* by stream, of the node that runs: core-ns, cores */
+    double *left, *rate; /* by stream, for its running node: remaining core-ns, cores */
 };
 
 static bool may_start(const struct sim *m, int v)
@@ -129,7 +129,7 @@ static void start_nodes(struct sim *m)
     }
 }
 
-/* Shares out the cores. Returns how long it is until the first running node ends. */
+/* Divides the cores among the running nodes. Returns the time until the first of them ends. */
 static double share_cores(struct sim *m)
 {
     double soonest = -1;

@@ -1,4 +1,4 @@
-/* How long a plan would take, roughly: enough to tell which of two placements is better. */
+/* A rough estimate of a plan's time: enough to tell which of two placements is better. */
 #ifndef WEIR_GRAPH_PASS_SIMULATE_H
 #define WEIR_GRAPH_PASS_SIMULATE_H
 
@@ -22,9 +22,9 @@ struct weir__estimates {
 weir_status weir__estimates_init(struct weir__estimates *e, const weir_graph *g);
 void weir__estimates_fini(struct weir__estimates *e);
 
-/* Nanoseconds from the first node to the last, by stream order and syncs. A node starts when it
- * may. It takes the cores of its pool that earlier nodes leave, and more when those end. O(nodes x
- * streams). */
+/* Nanoseconds from the first node to the last, by stream order and syncs. A node starts as soon as
+ * stream order and syncs allow. It takes the cores of its pool that earlier nodes do not use, and
+ * more when those end. O(nodes x streams). */
 weir_status weir__simulate(const struct weir__compile *c, const struct weir__estimates *e,
                            double *makespan);
 

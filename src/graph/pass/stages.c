@@ -91,7 +91,7 @@ static void add_memory(struct weir__text *text, const struct weir__compile *c, i
                        (long long)c->scratch_size[v]);
 }
 
-/* Only what passes have decided by now is there. */
+/* Writes only what the passes have decided so far. */
 static void add_node(struct weir__text *text, const struct weir__compile *c, int v)
 {
     const struct weir__node *n = &c->g->nodes[v];

@@ -1,7 +1,7 @@
-/* Which stream each live node runs on, and its position there.
+/* Assigns each live node its stream and its position there.
  *
- * A label is a stream, the same one wherever it appears; nodes without one run on the
- * caller's. With streams=auto, streams_auto.c may move those to streams of its own.
+ * A label is one stream wherever it appears; nodes without a label run on the caller's stream. With
+ * streams=auto, streams_auto.c may move those to added streams.
  */
 #include "graph/pass/streams.h"
 
@@ -18,8 +18,8 @@ weir_status weir__streams_check(const weir_graph *g, const weir_compile_options 
     return WEIR_OK;
 }
 
-/* The label's stream, made at its first use: that decides its priority, as it does
- * for a tagged stream in eager mode. */
+/* The stream of a label, made at its first use. The first use decides its priority, as for a tagged
+ * stream in eager mode. */
 static weir_status stream_of_label(struct weir__compile *c, const struct weir__marks *marks,
                                    int *by_label, int *stream)
 {

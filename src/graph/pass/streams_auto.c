@@ -1,23 +1,23 @@
-/* streams=auto: places nodes without a label on streams of their own where that pays;
- * streams=siblings places them without asking.
+/* streams=auto: places nodes without a label on added streams where that pays; streams=siblings
+ * places them without estimating.
  *
- * Placements are made in several ways and judged by one measure: the simulated time on
- * the device's cores, plus a price for every sync. Streams that do not earn their syncs
- * are taken out again, and unless the whole gains clearly, everything stays on one
- * stream. Nodes inside a super kernel are one launch and stay together. Collectives are placed
- * like any node: streams keep the program's order and syncs go forward in it, so ranks with the
- * same program never come to two groups crosswise, however differently they are placed.
+ * Several placements are made and compared by one measure: the simulated time on the device's
+ * cores, plus a cost for every sync. Streams that do not pay for their syncs are removed again, and
+ * without a clear gain in total everything stays on one stream. Nodes inside a super kernel are one
+ * launch and stay together. Collectives are placed like any node: streams keep the program's order
+ * and syncs go forward in it, so ranks with the same program never meet in two groups in opposite
+ * orders, even if their placements differ.
  */
 #include "graph/pass/streams.h"
 
 #include <string.h>
 
 #define MARGIN 0.8 /* the estimates are rough: a gain below 20 % is none */
-/* From so many nodes on fewer placements are tried, and chains are not. */
+/* From this many nodes on, fewer placements are tried, and no chains. */
 #define LARGE 20000
 #define LARGE_STREAMS 3
 #define CHAINS_MAX 1024
-/* Beside the caller's: keys and values, or a product and what is small. */
+/* Beside the caller's stream: for keys and values, or for a product and small operators. */
 #define SIBLING_STREAMS 3
 
 static const char *const tags[WEIR__AUTO_STREAMS] = {
@@ -30,12 +30,13 @@ struct placing {
     bool *movable;
     int nmovable;
     bool chains;                /* the graph is small enough for them */
-    int first;                  /* the streams before it are the caller's and the labels' */
+    int first;                  /* number of the first added stream: lower ones are the caller's and
+                                 * the labels' */
     int most;                   /* streams that may be added */
-    struct weir__compile trial; /* a copy with arrays of its own, for judging */
+    struct weir__compile trial; /* a copy with arrays of its own, to simulate placements */
     int *stream, *best;         /* by node */
     double best_price;
-    double gain[WEIR__AUTO_STREAMS]; /* what taking the stream out would cost */
+    double gain[WEIR__AUTO_STREAMS]; /* by added stream: the time lost if it were removed */
 };
 
 /* ---- judging ---- */
@@ -60,7 +61,7 @@ static weir_status judge(struct placing *p, const int *stream, double *price)
     return st;
 }
 
-/* Takes p->stream if it is better than the best so far. */
+/* Keeps p->stream as the best placement if it is better than the best so far. */
 static weir_status consider(struct placing *p)
 {
     double price;
@@ -94,7 +95,7 @@ static weir_status try_placements(struct placing *p)
     return st;
 }
 
-/* Puts what is on stream `from` on stream `to`. */
+/* Moves all nodes of stream `from` to stream `to`. */
 static void move_all(const struct placing *p, int from, int to)
 {
     for (int v = 0; v < p->c->g->nnodes; v++)
@@ -109,7 +110,7 @@ static bool is_used(const struct placing *p, int stream)
     return false;
 }
 
-/* Takes out streams that are not worth it, and notes what the others are. */
+/* Removes streams that do not pay, and records the gain of the others. */
 static weir_status take_out_useless(struct placing *p)
 {
     bool changed = true;
@@ -137,7 +138,7 @@ static weir_status take_out_useless(struct placing *p)
 
 /* ---- keeping ---- */
 
-/* Numbers the streams that are left without gaps. */
+/* Numbers the remaining streams without gaps. */
 static void keep(struct placing *p, double alone)
 {
     struct weir__compile *c = p->c;
@@ -163,8 +164,7 @@ static void keep(struct placing *p, double alone)
     weir__streams_number(c);
 }
 
-/* Streams are kept whatever they gain: a caller who asks for siblings side by side measures by
- * itself.
+/* Keeps the streams whatever their estimated gain: a caller who asks for siblings measures.
  */
 static weir_status take_siblings(struct placing *p, double alone)
 {
@@ -217,7 +217,7 @@ static void find_movable(struct placing *p)
     }
     for (int i = 0; i < WEIR__SIM_POOLS; i++)
         cores += p->estimates.capacity[i];
-    /* More streams than cores would only wait for each other. */
+    /* More streams than cores would only compete for cores. */
     p->most = (int)weir__min(WEIR__AUTO_STREAMS, cores);
     if (p->nmovable >= LARGE)
         p->most = (int)weir__min(LARGE_STREAMS, p->most);

@@ -1,9 +1,9 @@
-/* Placements that streams=auto chooses from. */
+/* The placements that streams=auto chooses from. */
 #include "graph/pass/streams.h"
 
 #include <string.h>
 
-/* ---- where a node can start first ---- */
+/* ---- earliest start ---- */
 
 struct earliest {
     const struct weir__compile *c;
@@ -12,7 +12,7 @@ struct earliest {
     int *stream;
     double *finish;                     /* by node */
     double *available;                  /* by stream */
-    double full_until[WEIR__SIM_POOLS]; /* when the last node ends that fills the pool */
+    double full_until[WEIR__SIM_POOLS]; /* when the last node that fills the pool ends */
 };
 
 static double start_on(const struct earliest *p, int v, int s, int latest)
@@ -27,7 +27,8 @@ static double start_on(const struct earliest *p, int v, int s, int latest)
         if (p->c->live[u] && start < ready)
             start = ready;
     }
-    /* Among equal streams, takes that of the node it waited for longest: then no sync is needed. */
+    /* Among equal streams, takes the one of the last node that it waits for: then no sync is
+     * needed. */
     return latest == s ? start - 1e-3 : start;
 }
 
@@ -134,7 +135,7 @@ static void close_order(struct chains *h)
     }
 }
 
-/* No other predecessor of v comes after u, so the edge is not redundant. */
+/* Whether the edge is needed: it is redundant if another predecessor of v comes after u. */
 static bool is_needed(const struct chains *h, int u, int v)
 {
     const struct weir__edges *edges = &h->c->edges;
@@ -152,7 +153,8 @@ static void list_succs(struct chains *h)
 {
     const struct weir__compile *c = h->c;
 
-    /* Counted two places ahead, so that filling leaves each first where it belongs. */
+    /* Counts are stored two places ahead, so that filling leaves each `first` at its final
+     * value. */
     for (int fill = 0; fill <= 1; fill++) {
         for (int v = 0; v < c->g->nnodes; v++)
             for (int i = c->edges.first[v]; h->movable[v] && i < c->edges.first[v + 1]; i++) {
@@ -170,7 +172,7 @@ static void list_succs(struct chains *h)
     }
 }
 
-/* Finds a successor for u. If need be it gives other nodes another of their successors. */
+/* Finds a successor for u. If necessary, rematches other nodes to other successors. */
 static bool match(struct chains *h, int u, int round)
 {
     for (int i = h->first[u]; i < h->first[u + 1]; i++) {
@@ -188,8 +190,8 @@ static bool match(struct chains *h, int u, int round)
     return false;
 }
 
-/* Chains beyond the n-th share streams: each goes behind one that ends before it in the
- * program, or else where the fewest nodes are. */
+/* Chains beyond the n-th share streams: each is appended to a stream whose last chain ends before
+ * it in the program, or else to the stream with the fewest nodes. */
 static void fold_chains(const struct chains *h, int first, int n, int *last, int *load, int *stream,
                         int *nchains)
 {
@@ -261,7 +263,7 @@ struct siblings {
     const struct weir__compile *c;
     int first;
     int *stream;
-    int *fork;  /* by node on an added stream: the node whose result its stream began with */
+    int *fork;  /* by node on an added stream: the node whose result the stream's first node read */
     int *taken; /* by node: products that read its result */
 };
 
@@ -276,8 +278,8 @@ static int last_pred(const struct weir__compile *c, int v)
     return last;
 }
 
-/* On the first added stream that v waits for; on the caller's if that is none, or if v waits for
- * more of the caller's than the stream itself did. */
+/* Puts v on the first added stream that it waits for. Puts it on the caller's stream if there is
+ * none, or if v also waits for a node of other streams that comes after the stream's fork. */
 static void follow(const struct siblings *p, int v)
 {
     const struct weir__edges *edges = &p->c->edges;

@@ -1,9 +1,9 @@
 /* Super kernels: operators of one scope that run as one launch.
  *
  * Neighbours on a stream with the same mark are fused while the later one waits for no
- * other stream: the launch starts when its first operator may, and is over with its last.
- * What cannot be fused (an operator that needs all its cores at once, or the host engine)
- * splits the scope, or is an error under strict-scope-check=abort.
+ * other stream: the launch starts when its first operator may, and ends with its last. An operator
+ * that cannot be fused (a gang, or one of the host engine) splits the scope, or is an error under
+ * strict-scope-check=abort.
  */
 #include "graph/pass/compile.h"
 
@@ -38,8 +38,8 @@ int weir__super_count(const struct weir__super_kernel *k, const char *key)
     return 0;
 }
 
-/* stream-fusion=1 puts the scope's operators on the stream of its first one; without it a warning
- * is logged if a scope has several streams. */
+/* With stream-fusion=1, puts the scope's operators on the stream of its first one. Without it, logs
+ * a warning if a scope has several streams. */
 void weir__super_fuse_streams(weir_graph *g)
 {
     for (int k = 0; k < g->nsuper_kernels; k++) {

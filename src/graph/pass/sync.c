@@ -1,10 +1,10 @@
-/* Waits between streams: the fewest that order every edge and nothing more.
+/* Chooses the waits between streams: the fewest that order every edge.
  *
- * With stream order given, the waits that are needed are the edges of the transitive
- * reduction, which is unique: an edge that crosses streams is needed unless another
- * path joins its ends. Clocks tell that at once. Of the edges into a node from one
- * stream only the last counts. That one is needed unless the node before on the same
- * stream, or what the node waits for elsewhere, is already ordered after it.
+ * Given stream order, the needed waits are the edges of the transitive reduction, which is unique:
+ * an edge that crosses streams is needed unless another path joins its ends. Clocks answer that in
+ * constant time. Of several edges into a node from one stream only the last counts. It is needed
+ * unless the previous node on the same stream, or another wait of the node, is already ordered
+ * after it.
  */
 #include "graph/pass/compile.h"
 
@@ -14,9 +14,9 @@ struct pass {
     struct weir__compile *c;
     int *clock;   /* by node, then stream, as in struct weir__reach */
     int *latest;  /* by stream: the last position waited for, or -1 */
-    int *reached; /* by stream: what is over once all that is waited for is over */
-    int *streams; /* those with latest >= 0 */
-    int nstreams; /* of them */
+    int *reached; /* by stream: positions that have completed once all waits so far are over */
+    int *streams; /* streams with latest >= 0 */
+    int nstreams; /* the number of `streams` */
     int cap_syncs;
 };
 
@@ -53,8 +53,8 @@ static weir_status add_sync(struct pass *p, int stream, int position)
     return WEIR_OK;
 }
 
-/* Adds the waits that are needed beside `clock`, which is what is over without any, and
- * brings it up to date. Empties the wanted set. */
+/* Adds the needed waits beyond `clock`, the positions that complete without any wait, and updates
+ * the clock. Empties the set of wanted waits. */
 static weir_status add_needed(struct pass *p, int *clock)
 {
     struct weir__compile *c = p->c;
@@ -99,8 +99,8 @@ static void want_preds(struct pass *p, int v)
     }
 }
 
-/* Whether w is likely to be one launch with v, if it waits for nothing, and all that it waits for
- * comes before v in the program. */
+/* Whether w is likely to be in one launch with v, provided that it has no waits and all its
+ * predecessors come before v in the program. */
 static bool can_wait_at(const struct weir__compile *c, int v, int w)
 {
     const struct weir__node *a = &c->g->nodes[v], *b = &c->g->nodes[w];
@@ -131,7 +131,7 @@ static weir_status sync_node(struct pass *p, int v)
         clock[stream] = position;
     }
     want_preds(p, v);
-    /* If siblings are multiplied with each other, this node waits for what the next one needs too:
+    /* If siblings are multiplied with each other, this node also waits for what the next one needs:
      * then silu(gate) * up stays one launch. */
     if (c->options.streams == WEIR_STREAMS_SIBLINGS && position + 1 < c->streams[stream].nnodes &&
         can_wait_at(c, v, weir__node_at(c, stream, position + 1)))
@@ -139,8 +139,8 @@ static weir_status sync_node(struct pass *p, int v)
     return add_needed(p, clock);
 }
 
-/* What the caller's stream must wait for so that all is over: found as for a node, and
- * taken off the end of the list. */
+/* The waits of the caller's stream at the end, so that everything has completed. Computed as for a
+ * node, then moved from the end of the list to joins. */
 static weir_status sync_end(struct pass *p)
 {
     struct weir__compile *c = p->c;
