@@ -15,7 +15,8 @@ static weir_status find_channel(weir_plan *plan, const struct weir__member *memb
         if (plan->channels[*place].channel == channel && plan->channels[*place].rank == rank)
             break;
     if (st || *place < plan->nchannels) {
-        weir__group_drop(rank->group); /* the plan has a use already, or gets none */
+        weir__group_drop(rank->group); /* the plan holds one already, or needs none after an
+                                        * error */
         return st;
     }
     if (plan->nchannels == WEIR__MAX_CHANNELS)

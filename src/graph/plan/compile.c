@@ -1,4 +1,4 @@
-/* The passes, in order, and the plan they end in. */
+/* The passes, in order, and the plan that they produce. */
 #include "base/sized.h"
 #include "graph/plan/dynamic.h"
 #include "graph/predict/place.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the node takes on one core, by its row's cost. */
+/* The node's time on one core, by its row's cost. */
 static double node_ns(const weir_graph *g, int v)
 {
     const struct weir__node *n = &g->nodes[v];
@@ -122,8 +122,8 @@ static weir_status run_passes(struct weir__compile *c, struct weir__stages *stag
     return WEIR_OK;
 }
 
-/* What running side by side may gain is what does not fit the longest lane; what it costs
- * is getting another thread to work, and a cache line for each sync. */
+/* Whether several lanes pay. The gain is at most the work outside the longest lane; the cost is
+ * waking another thread, and a cache line for each sync. */
 static bool crossing_pays(const struct weir__compile *c)
 {
     const double start_ns = 2000, sync_ns = 100;
@@ -142,8 +142,8 @@ static bool crossing_pays(const struct weir__compile *c)
     return all - longest > start_ns + sync_ns * c->nsyncs;
 }
 
-/* Counts the launch of node v among those that touch each value which is bound; with `list`, puts
- * it there too, from next[slot] on. */
+/* Counts the launch of node v for each bound value that it accesses. With `list`, also writes it
+ * there, from next[slot] on. */
 static void note_touches(const weir_plan *plan, int v, int *next, int *list)
 {
     const struct weir__node *n = &plan->graph->nodes[v];
@@ -160,7 +160,7 @@ static void note_touches(const weir_plan *plan, int v, int *next, int *list)
     }
 }
 
-/* Which launches touch each value that is bound. */
+/* Lists which launches access each bound value. */
 static weir_status find_touches(weir_plan *plan)
 {
     const weir_graph *g = plan->graph;
@@ -189,7 +189,7 @@ static weir_status find_touches(weir_plan *plan)
                                 : weir__fail_nomem("making a plan of %d nodes", g->nnodes);
 }
 
-/* Which values are bound at each run, and which launches touch them. */
+/* Finds the values that are bound at each run, and the launches that access them. */
 static weir_status find_external(weir_plan *plan)
 {
     const weir_graph *g = plan->graph;
@@ -224,9 +224,8 @@ static weir_status find_streams(weir_plan *plan)
     return weir_stream_create(plan->dev, &(weir_stream_options){.name = "plan"}, &plan->stand_in);
 }
 
-/* The first instance shows at once whether everything can be prepared. Its inputs and
- * outputs are bound when it first runs; until then addresses that nothing can share
- * stand for them. */
+/* Makes the first instance, which shows at once whether all kernels can be prepared. Its inputs and
+ * outputs are bound when it first runs; until then it has made-up addresses that nothing shares. */
 static weir_status first_instance(weir_plan *plan)
 {
     size_t n = (size_t)(plan->graph->ninputs + plan->graph->noutputs);
@@ -254,7 +253,7 @@ static weir_status first_instance(weir_plan *plan)
     return st;
 }
 
-/* A plan with a graph, which is destroyed if there is no memory for one. */
+/* Makes a plan that owns the graph. Without memory for a plan, destroys the graph. */
 static weir_plan *new_plan(weir_graph *own)
 {
     weir_plan *plan = weir__calloc(1, sizeof *plan);
@@ -298,7 +297,7 @@ static weir_status list_plan(const weir_plan *plan, struct weir__stages *stages)
     return st;
 }
 
-/* Texts and ranks are the caller's and read while compiling. */
+/* Clears the pointers to the caller's strings and ranks: they are valid only while compiling. */
 static void forget_texts(weir_compile_options *o)
 {
     o->cores = o->dump_dir = NULL;
@@ -306,7 +305,8 @@ static void forget_texts(weir_compile_options *o)
     o->nranks = 0;
 }
 
-/* Where the model says nodes belong: what is left to the passes has labels. */
+/* Lets the model place nodes where that is wanted. The result is labels, which the passes then
+ * follow. */
 static weir_status place(weir_plan *plan, struct weir__stages *stages)
 {
     weir_status st = weir__place(&plan->graph, &plan->c.options, &plan->c.notes);
@@ -335,8 +335,8 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
         goto destroy;
     if ((st = weir__plan_find_slots(plan, options->ranks, options->nranks)))
         goto destroy;
-    /* Collectives of several streams may be issued by other ranks in another order: on one
-     * stream they would wait for each other. */
+    /* Other ranks may issue collectives of several streams in another order: merged into one stream
+     * they would wait for each other. */
     plan->merged = plan->c.nstreams > 1 && !plan->nchannels && weir__is_autotuned(options) &&
                    !placed && !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
@@ -389,8 +389,8 @@ weir_status weir_graph_compile(weir_graph *g, const weir_compile_options *option
     return own->dynamic ? make_dynamic(own, &o, out) : weir__plan_make(own, &o, out);
 }
 
-/* Workers read the programs while they run: waits for the last runs, whatever a hook of the
- * thread would say. False if one is stuck. */
+/* Waits for the last runs, because workers read the programs while they run. A hook of the thread
+ * cannot interrupt this. False if a run is stuck. */
 static bool wait_runs(const weir_plan *plan)
 {
     bool over = true;

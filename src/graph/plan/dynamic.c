@@ -1,10 +1,10 @@
 /* Plans for sets of input shapes.
  *
- * A plan is made with some room and serves other sizes by a resize (resize.c), which takes a small
- * part of a compile. Sizes that keep coming, as those of a growing text do, are served by one plan
- * so. Sizes that come back get plans of their own, and those keep them: a plan is *settled* once
- * its sizes have come twice. What was resized away is remembered for a while (`ghosts`), so that
- * sizes that take turns settle too.
+ * A plan has room for larger sizes and serves them after a resize (resize.c), which takes a
+ * fraction of the time of a compile. So one plan serves sizes that change with every run, such as
+ * those of a growing text. Sizes that occur again get a plan of their own, which is never resized:
+ * a plan is *settled* once its sizes have occurred twice. The cache remembers sizes that a resize
+ * replaced (`ghosts`) for a while, so that alternating sizes settle too.
  */
 #include "graph/plan/dynamic.h"
 
@@ -16,23 +16,23 @@ enum { GHOSTS = 8 };
 struct shape_plan {
     weir_plan *plan;
     uint64_t hash;      /* of the inputs' sizes */
-    uint64_t last_used; /* counts runs */
-    int pins;           /* runs that are queueing it just now */
-    bool evicted;       /* out of the table: the last pin destroys it */
-    bool resizing;      /* its sizes are nobody's at the moment */
-    bool settled;       /* its sizes came again: they stay */
+    uint64_t last_used; /* number of the run that used it last */
+    int pins;           /* runs that are queueing it now */
+    bool evicted;       /* no longer in the table: the thread that drops the last pin destroys it */
+    bool resizing;      /* its sizes are changing: do not find it */
+    bool settled;       /* its sizes occurred again: do not resize it */
 };
 
 struct weir__dynamic {
-    weir_compile_options options; /* with strings of its own */
+    weir_compile_options options; /* with copies of the strings */
     char *cores, *dump_dir;
-    weir_rank **ranks;       /* of options, a use of each group counted */
-    struct weir__mutex lock; /* of all that follows; nothing else is taken inside */
+    weir_rank **ranks;       /* of options; holds one use of each rank's group */
+    struct weir__mutex lock; /* protects all fields below; no lock is taken inside */
     struct shape_plan *table[WEIR_PLAN_SHAPE_SETS];
     int n;
     uint64_t runs, hits, misses, evictions, resizes;
-    uint64_t ghosts[GHOSTS]; /* hashes of sizes that had a plan before */
-    unsigned nghosts;        /* counts all */
+    uint64_t ghosts[GHOSTS]; /* hashes of sizes that a plan had before */
+    unsigned nghosts;        /* how many were ever added */
 };
 
 /* ---- options ---- */
@@ -108,8 +108,8 @@ static bool can_resize(const weir_plan *plan)
     return !plan->dev->driver->plans->slow_update;
 }
 
-/* A plan with room for larger sizes, for these. NULL without an error if that cannot be, which
- * other sizes than one asked for are no reason to fail for. */
+/* Makes a plan with room for larger sizes and resizes it to these. *out is NULL without an error if
+ * that fails: larger sizes, which nobody asked for, are no reason to fail the run. */
 static weir_status make_with_room(const weir_plan *plan, const int64_t *const *sizes,
                                   weir_plan **out)
 {
@@ -192,8 +192,8 @@ static struct shape_plan *find(struct weir__dynamic *d, weir_tensor *const *inpu
     return NULL;
 }
 
-/* Puts a new plan in, pinned. Gives what went out for it and nobody has pinned, to be
- * destroyed outside the lock, which is held. */
+/* Adds a new plan, pinned. Returns the plan evicted for it if nobody has pinned that one; destroy
+ * it outside the lock. The lock is held. */
 static struct shape_plan *insert(struct weir__dynamic *d, struct shape_plan *s)
 {
     struct shape_plan *out;
@@ -225,7 +225,7 @@ static bool was_there(const struct weir__dynamic *d, uint64_t hash)
     return false;
 }
 
-/* Pins a plan that may take these sizes on; NULL if there is none. The lock is held. */
+/* Pins a plan that can be resized to these sizes; NULL if there is none. The lock is held. */
 static struct shape_plan *find_elastic(struct weir__dynamic *d, const int64_t *const *sizes)
 {
     struct shape_plan *best = NULL;
@@ -245,7 +245,7 @@ static struct shape_plan *find_elastic(struct weir__dynamic *d, const int64_t *c
     return best;
 }
 
-/* Takes a plan out of the table. The lock is held. */
+/* Removes a plan from the table. The lock is held. */
 static void take_out(struct weir__dynamic *d, struct shape_plan *s)
 {
     for (int i = 0; i < d->n; i++)
@@ -256,7 +256,8 @@ static void take_out(struct weir__dynamic *d, struct shape_plan *s)
     d->evictions++;
 }
 
-/* Has a plan that was found so take these sizes on; it goes if it cannot. */
+/* Resizes a plan from find_elastic. Destroys the plan if that fails. False if the plan was still
+ * running or did not fit. */
 static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t *const *sizes,
                    uint64_t hash)
 {
@@ -273,8 +274,8 @@ static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t 
     } else if (idle) {
         take_out(d, s);
     } else {
-        gone = --s->pins == 0 && s->evicted; /* another thread may have put it out meanwhile */
-        d->nghosts--;                        /* its sizes are still there */
+        gone = --s->pins == 0 && s->evicted; /* another thread may have evicted it meanwhile */
+        d->nghosts--;                        /* it keeps its sizes: remove them from ghosts */
     }
     weir__mutex_unlock(&d->lock);
     if (gone && !fits)
@@ -282,8 +283,8 @@ static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t 
     return fits;
 }
 
-/* A larger plan makes smaller ones that nobody came back to superfluous: gives one, to be
- * destroyed outside the lock, which is held. */
+/* A larger plan makes smaller plans that have not settled superfluous. Removes and returns one, to
+ * be destroyed outside the lock. The lock is held. */
 static struct shape_plan *take_superseded(struct weir__dynamic *d, const struct shape_plan *by,
                                           const int64_t *const *sizes)
 {
@@ -300,8 +301,8 @@ static struct shape_plan *take_superseded(struct weir__dynamic *d, const struct 
     return NULL;
 }
 
-/* Plans are made outside the lock, so that runs of known shapes go on. Of two threads that
- * make the same one, the second uses the first's. */
+/* Plans are made outside the lock, so that runs of known shapes can proceed. If two threads make
+ * the same plan, the second uses the first's. */
 static weir_status make_anew(weir_plan *plan, weir_tensor *const *inputs,
                              const int64_t *const *sizes, uint64_t hash, bool with_room,
                              struct shape_plan **out)
@@ -324,7 +325,7 @@ static weir_status make_anew(weir_plan *plan, weir_tensor *const *inputs,
     return WEIR_OK;
 }
 
-/* A plan for sizes that are not there: `again` if they were. */
+/* Gets a plan for sizes that no plan has; `again` if one had them before. */
 static weir_status acquire_new(weir_plan *plan, weir_tensor *const *inputs, uint64_t hash,
                                bool again, struct shape_plan **out)
 {

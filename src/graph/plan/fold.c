@@ -1,24 +1,25 @@
-/* Constant folding: what is computed from literals alone is computed once, here.
+/* Constant folding: computes once, at compile time, what depends on literals alone.
  *
- * Literals are constants that nobody outside the graph can write: those of files, and what
- * is generated while a graph is captured. Weights are not: they may change between runs.
- * The part of the graph that can be folded runs as a plan of its own, with the kernels and
- * limits that it would have had, so that no bit changes.
+ * Literals are constants that nobody outside the graph can write: constants of files, and tensors
+ * generated while a graph is captured. Weights are not literals: they may change between runs. The
+ * foldable part of the graph runs as a plan of its own, with the same kernels and limits as without
+ * folding, so that every bit is the same.
  */
 #include <string.h>
 
 #include "graph/plan/plan.h"
 
-/* Larger results take more memory for good than computing them takes time. */
+/* Limit on folded results: larger ones would occupy more memory permanently than computing them is
+ * worth. */
 #define MOST_BYTES ((int64_t)4 << 20)
 
 struct fold {
     weir_graph *g;
     bool *folded;  /* by node */
-    bool *known;   /* by value: the same at every run */
-    bool *named;   /* by node: a control edge leads from it */
+    bool *known;   /* by value: the same in every run */
+    bool *named;   /* by node: another node has a control edge from it */
     int *writers;  /* by value: nodes that write it */
-    int *frontier; /* known values that nodes which stay use */
+    int *frontier; /* known values that remaining nodes use */
     int nfrontier;
 };
 
@@ -29,7 +30,7 @@ static bool is_small(const struct weir__view *v)
     return weir__view_numel(v) <= MOST_BYTES / (int64_t)weir_dtype_size(v->dtype);
 }
 
-/* Arange and the like, on all of a literal that nothing else writes. */
+/* Arange and similar: writes all of a literal that no other node writes. */
 static bool generates(const struct fold *f, const struct weir__node *n)
 {
     const struct weir__value *v;
@@ -50,7 +51,7 @@ static bool computes(const struct fold *f, int v)
     for (int i = 0; i < n->nin; i++) {
         if (n->in[i].value != WEIR__NO_VALUE && !f->known[n->in[i].value])
             return false;
-        if (f->g->specialised && n->in[i].recipe) /* it may follow a size that changes */
+        if (f->g->specialised && n->in[i].recipe) /* it may depend on a size that changes */
             return false;
     }
     for (int i = 0; i < n->nout; i++) {
@@ -63,8 +64,8 @@ static bool computes(const struct fold *f, int v)
     return true;
 }
 
-/* Matrix products are cut by the core limit of the run, which is not known here. Control
- * edges order what is seen outside, and stay. */
+/* Matrix products are not folded: the core limit of the run, unknown here, decides how they are
+ * cut. Nodes with control edges stay, because those order effects outside the graph. */
 static bool can_fold(const struct fold *f, int v)
 {
     const struct weir__node *n = &f->g->nodes[v];
@@ -74,7 +75,7 @@ static bool can_fold(const struct fold *f, int v)
            (generates(f, n) || computes(f, v));
 }
 
-/* A generated literal is known from its writer on: what reads it before sees other bytes,
+/* A generated literal is known from its writer on. A node that reads it earlier sees other bytes,
  * and keeps it from being folded. */
 static void find_folded(struct fold *f)
 {
@@ -103,13 +104,14 @@ static void find_folded(struct fold *f)
                 f->known[writes[i].value] = true;
             continue;
         }
-        for (int i = 0; i < n->nin; i++) /* read before it is generated */
+        for (int i = 0; i < n->nin; i++) /* reads a value before it is generated: that value cannot
+                                          * be folded */
             if (n->in[i].value != WEIR__NO_VALUE && !f->known[n->in[i].value])
                 f->writers[n->in[i].value] = 2;
     }
 }
 
-/* Folded values that what stays uses. */
+/* Collects the folded values that remaining nodes use. */
 static void find_frontier(struct fold *f)
 {
     const weir_graph *g = f->g;
@@ -120,14 +122,15 @@ static void find_frontier(struct fold *f)
 
             if (value == WEIR__NO_VALUE || !f->known[value] || !f->writers[value])
                 continue;
-            f->writers[value] = 0; /* once */
+            f->writers[value] = 0; /* add each value only once */
             f->frontier[f->nfrontier++] = value;
         }
 }
 
 /* ---- computing it ---- */
 
-/* Removes the other nodes. Values that only they make stay in the table, of no use. */
+/* Removes the nodes whose folded[] is not `which`. Values that only they make stay in the table,
+ * unused. */
 static void keep_nodes(weir_graph *g, const bool *folded, bool which, int *number)
 {
     int n = 0;
@@ -146,7 +149,7 @@ static void keep_nodes(weir_graph *g, const bool *folded, bool which, int *numbe
             if (!kept)
                 out->kind = WEIR__VALUE_CONSTANT;
         }
-        for (int i = 0; i < node->ncontrol; i++) /* none of them was folded */
+        for (int i = 0; i < node->ncontrol; i++) /* no control edge comes from a folded node */
             node->control[i] = number[node->control[i]];
         if (kept)
             g->nodes[n++] = *node;
@@ -164,8 +167,8 @@ static bool is_generated(const struct fold *f, int value)
     return f->g->values[value].kind == WEIR__VALUE_CONSTANT;
 }
 
-/* Generated literals get bytes of their own, which are kept: those of the graph are other plans'
- * too. The bytes are free on stream `s`, where the part runs. */
+/* Gives generated literals new bytes, which are kept: the graph's own bytes are shared with other
+ * plans. The bytes are allocated on stream `s`, where the part runs. */
 static weir_status renew_literals(struct fold *f, weir_graph *part, weir_stream *s)
 {
     for (int v = 0; v < part->nnodes; v++) {
@@ -186,7 +189,7 @@ static weir_status renew_literals(struct fold *f, weir_graph *part, weir_stream 
     return WEIR_OK;
 }
 
-/* What the frontier needs is what the part computes. */
+/* Makes the frontier the outputs of the part. */
 static weir_status set_outputs(const struct fold *f, weir_graph *part)
 {
     while (part->noutputs)
@@ -224,15 +227,16 @@ static weir_status make_part(struct fold *f, int *number, weir_stream *s, weir_p
         return st;
     }
     keep_nodes(part, f->folded, true, number);
-    for (int v = 0; v < part->nnodes; v++) { /* the core limits stay: they decide the tiling */
+    for (int v = 0; v < part->nnodes; v++) { /* core limits stay: they decide the tiling */
         part->nodes[v].marks.stream = 0;
         part->nodes[v].marks.super_kernel = -1;
     }
     return weir__plan_build(part, &as_issued, &nowhere, out);
 }
 
-/* Runs the part; results[] by the frontier. *computed is false if an operator failed: then
- * it will at every run, where it is expected. */
+/* Runs the part; results[] is in the order of the frontier. *computed is false if an operator
+ * failed: then nothing is folded, and it fails in every run instead, where the caller expects
+ * errors. */
 static weir_status compute(const struct fold *f, weir_plan *plan, weir_stream *s,
                            weir_tensor **results, bool *computed)
 {
@@ -242,7 +246,7 @@ static weir_status compute(const struct fold *f, weir_plan *plan, weir_stream *s
     *computed = !st && !weir_stream_sync(s);
     if (st)
         return st;
-    n = plan->graph->noutputs; /* outputs are the frontier without the generated */
+    n = plan->graph->noutputs; /* outputs are the frontier without generated literals */
     for (int i = f->nfrontier - 1; i >= 0; i--)
         results[i] = is_generated(f, f->frontier[i])
                          ? weir_tensor_retain(plan->graph->values[f->frontier[i]].constant)
@@ -250,9 +254,9 @@ static weir_status compute(const struct fold *f, weir_plan *plan, weir_stream *s
     return WEIR_OK;
 }
 
-/* ---- the graph without it ---- */
+/* ---- the graph without the folded nodes ---- */
 
-/* Room for what replace() adds, so that it cannot fail half way. */
+/* Allocates everything that replace() needs, so that it cannot fail half way. */
 static weir_status reserve(struct fold *f, char **names)
 {
     weir_graph *g = f->g;

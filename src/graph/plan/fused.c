@@ -1,12 +1,12 @@
 /* Several nodes as one launch: super kernels, and chains that run piece by piece or a few rows at a
- * time, which devices that compile their kernels get as one text. */
+ * time. A device that compiles its kernels gets such a launch as one source. */
 #include "graph/plan/plan.h"
 
 #include <string.h>
 
 #include "graph/pass/fuse.h"
 
-/* Elementwise blocks begin at multiples of so many elements: WEIR__OP_ELEMENTWISE. */
+/* Elementwise blocks begin at multiples of this many elements: WEIR__OP_ELEMENTWISE. */
 enum { CUT = 64 };
 
 static weir_status run_fused(const void *args, const weir_block *block)
@@ -21,8 +21,8 @@ static weir_status run_fused(const void *args, const weir_block *block)
     return inner.index < inner.count ? part->fn(part->args, &inner) : WEIR_OK;
 }
 
-/* What only the launch itself needs is kept in the upper half of the block's memory; kernels have
- * the lower one. A slot has the part's elements or rows from `begin` on. */
+/* Values that only the launch uses are in the upper half of the block's memory; the lower half is
+ * the kernels'. A slot holds the part's elements or rows from `begin` on. */
 static weir_status run_part(const struct weir__fused *f, const struct weir__fused_part *part,
                             const weir_block *piece, int64_t begin)
 {
@@ -95,7 +95,7 @@ void weir__fused_free(struct weir__fused *f)
     weir__free(f);
 }
 
-/* Puts a prepared kernel in its place. */
+/* Copies a prepared kernel and its arguments into the part. */
 static weir_status set_part(struct weir__fused_part *part, const struct weir__kernel *k)
 {
     if (!part->args || k->args_size > part->args_room) {
@@ -113,7 +113,7 @@ static weir_status set_part(struct weir__fused_part *part, const struct weir__ke
     return WEIR_OK;
 }
 
-/* Which operands of node v only its launch knows. */
+/* Records which operands of node v are in slots of the launch. */
 static void set_private(const struct weir__compile *c, int v, int64_t rows,
                         struct weir__fused_part *part)
 {
@@ -134,8 +134,8 @@ static void set_private(const struct weir__compile *c, int v, int64_t rows,
     }
 }
 
-/* How the launch is cut into pieces: of so many elements, or of so many rows that the longest has
- * about as many, and what is kept of them fits. */
+/* Sets the size of pieces: a number of elements, or of rows such that the longest row times the
+ * number is about as many elements and the slots fit. */
 static void cut(const struct weir__compile *c, int leader, int n, struct weir__fused *f)
 {
     int64_t numel = weir__view_numel(&c->g->nodes[leader].out[0].view), row = 1, slot = 1;
@@ -160,7 +160,7 @@ static void cut(const struct weir__compile *c, int leader, int n, struct weir__f
     f->pieces = (uint32_t)weir__div_up(f->rows, f->piece);
 }
 
-/* What a node adds to its launch: of `ns` each block and phase will get its share. */
+/* Adds a node's demands to its launch. The sum `ns` is divided among blocks and phases later. */
 static void add_node(struct weir__kernel *all, const struct weir__kernel *k, uint64_t *ns)
 {
     if (k->engine != all->engine)
@@ -175,7 +175,7 @@ static void add_node(struct weir__kernel *all, const struct weir__kernel *k, uin
     all->scope = k->scope;
 }
 
-/* The last part's kernel does it all. */
+/* Replaces the launch by the kernel of its last part, which does the work of all parts. */
 static void absorb(const struct weir__node *last, struct weir__fused *f, struct weir__kernel *all)
 {
     const struct weir__fused_part *part = &f->parts[f->n - 1];
@@ -188,7 +188,7 @@ static void absorb(const struct weir__node *last, struct weir__fused *f, struct 
     all->phases = part->phases;
 }
 
-/* The parts, called by a function of the host. */
+/* Prepares the parts for a host function that calls them in turn. */
 static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *inst, int leader,
                                  int n, struct weir__prepared *p, struct weir__kernel *all,
                                  uint64_t *ns)
@@ -222,7 +222,7 @@ static weir_status prepare_parts(const weir_plan *plan, struct weir__instance *i
     return WEIR_OK;
 }
 
-/* The parts, joined to one text (join.c has tried that they can be). */
+/* Prepares the parts as one source (join.c has checked that this is possible). */
 static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *inst, int leader,
                                   int n, struct weir__prepared *p, struct weir__kernel *all,
                                   uint64_t *ns)
@@ -238,7 +238,7 @@ static weir_status prepare_joined(const weir_plan *plan, struct weir__instance *
         if (st)
             return st;
         add_node(all, &k, ns);
-        if (!k.code) /* no elements, in any of them */
+        if (!k.code) /* none of the parts has elements */
             continue;
         if (!k.code->join || !k.code->join(joined, k.args, weir__node_is_kept(c, &c->g->nodes[v])))
             return weir__fail(WEIR_EINTERNAL, "node '%s' does not fit into the launch of '%s'",

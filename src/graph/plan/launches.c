@@ -1,9 +1,9 @@
-/* What a plan launches, and the bytes that each launch moves. */
+/* Lists what a plan launches, and the bytes that each launch moves. */
 #include "base/sized.h"
 #include "graph/build/stand_in.h"
 #include "graph/plan/dynamic.h"
 
-/* The members of a launch are neighbours on their stream. */
+/* Member i of a launch: members are neighbours on their stream. */
 static int member_at(const struct weir__compile *c, int leader, int i)
 {
     int s = c->stream[leader], p = c->position[leader] + i, v;
@@ -14,7 +14,7 @@ static int member_at(const struct weir__compile *c, int leader, int i)
     return c->leader[v] == leader ? v : -1;
 }
 
-/* Bytes of a view, where it repeats itself once. */
+/* Bytes of a view; repeated elements (stride 0) count once. */
 static uint64_t view_bytes(const struct weir__view *v)
 {
     uint64_t n = weir_dtype_size(v->dtype);
@@ -34,7 +34,7 @@ static bool same_operand(const struct weir__operand *a, const struct weir__opera
     return true;
 }
 
-/* Whether the launch has used the operand before input `at` of node v. */
+/* Whether the launch has used the same operand before input `at` of node v. */
 static bool is_known(const struct weir__compile *c, int leader, int v, int at)
 {
     const struct weir__operand *o = &c->g->nodes[v].in[at];
@@ -55,7 +55,8 @@ static bool is_known(const struct weir__compile *c, int leader, int v, int at)
     return false;
 }
 
-/* An operator by itself: what it costs says more than its operands, of which it may read a part. */
+/* Counts the bytes of an operator that is a launch by itself. Uses its cost, because it may read
+ * only part of an operand. */
 static void count_one(const struct weir__compile *c, int v, weir_launch_info *info)
 {
     const struct weir__node *n = &c->g->nodes[v];

@@ -1,10 +1,11 @@
-/* Literals that a plan makes anew at every run, as those of arange are: each instance has bytes of
- * its own for them, behind its arena. Runs at the same time, of this plan or of others of the same
- * graph, do not meet there. Those that are read before they are made keep what they held. */
+/* Literals that a plan generates in every run, such as those of arange. Each instance has bytes of
+ * its own for them, behind its arena, so that concurrent runs, of this plan or of others of the
+ * same graph, do not overwrite each other's. Literals that are read before they are generated keep
+ * the graph's bytes. */
 #include "graph/pass/memory.h"
 #include "graph/plan/plan.h"
 
-/* The node writes all of the literal without reading it. */
+/* Whether the node writes all of the literal without reading it. */
 static bool generates(const weir_graph *g, const struct weir__node *n, int value)
 {
     const struct weir__view *whole = &g->values[value].view;
@@ -19,7 +20,8 @@ static bool is_made(const weir_graph *g, int value)
            g->values[value].literal && g->values[value].last_writer >= 0;
 }
 
-/* The first node that uses it says whether its bytes matter from run to run. */
+/* Called for each use in order. If the first node that uses the literal overwrites all of it, each
+ * instance gets its own bytes for it. */
 static void meet(weir_plan *plan, const struct weir__node *n, int value, bool *met)
 {
     const struct weir__view *whole;

@@ -1,13 +1,13 @@
-/* From decisions to programs. */
+/* Builds programs from the decisions of the passes. */
 #include "graph/plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Where a value's first element is. */
+/* Address of a value's first element. */
 static char *value_base(const weir_plan *plan, const struct weir__instance *inst, int value)
 {
-    static char nothing[64]; /* for values without bytes, which have no place */
+    static char nothing[64]; /* address of values without bytes */
     const struct weir__value *v = &plan->graph->values[value];
 
     if (plan->literal_at[value] >= 0)
@@ -114,7 +114,7 @@ static int launch_size(const struct weir__compile *c, int leader)
     return n;
 }
 
-/* The kernel of the launch that node `leader` begins. */
+/* Prepares the kernel of the launch that begins with node `leader`. */
 static weir_status prepare_launch(const weir_plan *plan, struct weir__instance *inst, int leader,
                                   struct weir__prepared *p, struct weir__kernel *kernel)
 {
@@ -131,7 +131,7 @@ static int lane_nodes(const weir_plan *plan, int lane)
     return plan->merged ? plan->graph->nnodes : plan->c.streams[lane].nnodes;
 }
 
-/* The node at a place of a lane, -1 if none begins a launch there. */
+/* The node at a place of a lane; -1 if no launch begins there. */
 static int lane_node(const weir_plan *plan, int lane, int place)
 {
     int v = plan->merged ? place : weir__node_at(&plan->c, lane, place);
@@ -153,14 +153,14 @@ static struct weir__item wait_item(const weir_plan *plan, const struct weir__syn
     };
 }
 
-/* The caller's lane ends with the waits that join the others to it: once the program is
- * queued, nothing is left that could fail. */
+/* The caller's lane ends with the waits that join the other lanes. They are part of the program, so
+ * nothing can fail after it is queued. */
 static int njoins(const weir_plan *plan, int lane)
 {
     return lane || plan->merged ? 0 : plan->c.njoins;
 }
 
-/* What a kernel points to, until the program is made. */
+/* Memory that kernels point to, kept until the program is made. */
 struct kept {
     unsigned char *args;
     struct weir__call *call;
@@ -178,7 +178,7 @@ static weir_status keep(struct weir__kernel *k, struct kept *kept)
     return WEIR_OK;
 }
 
-/* Fills items of one lane: each launch's waits, then the launch; at the end the joins. */
+/* Fills the items of one lane: each launch's waits, then the launch; at the end the joins. */
 static weir_status fill_lane(const weir_plan *plan, struct weir__instance *inst, int lane,
                              struct weir__item *items, struct kept *kept)
 {
@@ -315,7 +315,7 @@ struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,
     if (arena_bytes) {
         if (weir__pool_alloc(&plan->dev->pool, home->slot, arena_bytes, &inst->arena))
             goto free_instance;
-        /* The bytes are the home stream's from here on: whoever runs first comes after. */
+        /* The bytes belong to the home stream up to here: the first run is ordered after it. */
         if (weir__clock_copy(&inst->last_clock, &home->clock))
             goto free_instance;
         inst->last = (struct weir__mark){home, weir__stream_submitted(home)};
@@ -329,7 +329,8 @@ free_instance:
     return NULL;
 }
 
-/* Launches that touch an input or output which is elsewhere now are prepared again. */
+/* Marks the launches that access an input or output whose address has changed: they are prepared
+ * again. */
 static void mark_moved(const weir_plan *plan, struct weir__instance *inst, char *const *bound)
 {
     for (int slot = 0; slot < nbound(plan); slot++)

@@ -1,24 +1,23 @@
-/* Resizing: an existing plan takes other sizes.
+/* Resizing: gives an existing plan other sizes.
  *
- * Sizes decide little of a plan. What runs before what, on which stream and after which wait,
- * follows from which values nodes use, not from how large those are. What sizes do decide is gone
- * through here: views and shapes are made again where a size reaches them, values must fit where
- * memory was placed for them, launches that run piece by piece must still be able to, and where
- * nodes write parts of values the edges must be the same. Kernels of nodes that are reached are
- * prepared again when an instance is next bound.
+ * Sizes decide little in a plan. Order, streams and waits depend on which values nodes use, not on
+ * how large the values are. Resizing goes through what does depend on sizes: it makes views and
+ * shapes again where a size affects them; values must fit into the memory placed for them; launches
+ * that run piece by piece must remain possible; and where nodes write parts of values, the edges
+ * must stay the same. Kernels of affected nodes are prepared again when an instance is next bound.
  */
 #include <string.h>
 
 #include "graph/plan/plan.h"
 
 struct weir__elastic {
-    int64_t *room;                     /* by value: bytes it may have in the arena */
-    int64_t *sizes;                    /* values of the graph's named sizes */
-    struct weir__view *before;         /* by value that changed[]: what it was */
-    bool *changed;                     /* by value, while sizes change; */
-    bool *reached;                     /* by node: an operand is another one */
+    int64_t *room;                     /* by value: bytes reserved for it in the arena */
+    int64_t *sizes;                    /* current values of the graph's named sizes */
+    struct weir__view *before;         /* by value with changed[]: its view before */
+    bool *changed;                     /* by value: its size changes in this resize */
+    bool *reached;                     /* by node: an operand has changed */
     int64_t (*largest)[WEIR_MAX_DIMS]; /* by input: its sizes when memory was placed */
-    bool writes_parts;                 /* a node writes a value that it does not make */
+    bool writes_parts;                 /* a node writes a value that another node made */
 };
 
 static int64_t view_bytes(const struct weir__view *v)
@@ -123,8 +122,8 @@ static weir_status resize_inputs(struct weir__elastic *e, weir_graph *g,
     return WEIR_OK;
 }
 
-/* *other if the operand is another one now. What is empty orders nothing and takes no memory, so
- * an operand that begins or ceases to be does not fit. */
+/* Sets *other if the operand has changed. An empty operand orders nothing and takes no memory, so
+ * an operand that becomes empty, or ceases to be, does not fit. */
 static weir_status resize_operand(struct weir__elastic *e, const weir_graph *g,
                                   struct weir__operand *o, bool *other, bool *fits)
 {
@@ -143,7 +142,7 @@ static weir_status resize_operand(struct weir__elastic *e, const weir_graph *g,
     return WEIR_OK;
 }
 
-/* Results of node v, of which an operand is another one. */
+/* Infers the results of node v again after an operand has changed. */
 static weir_status resize_results(weir_plan *plan, int v, bool into, bool *fits)
 {
     struct weir__elastic *e = plan->elastic;
@@ -225,7 +224,7 @@ static weir_status resize_nodes(weir_plan *plan, bool *fits)
     return *fits ? resize_outputs(plan, fits) : WEIR_OK;
 }
 
-/* ---- what was decided ---- */
+/* ---- checking decisions ---- */
 
 static weir_status edges_hold(const struct weir__compile *c, bool *holds)
 {
@@ -242,7 +241,8 @@ static weir_status edges_hold(const struct weir__compile *c, bool *holds)
     return WEIR_OK;
 }
 
-/* Instances prepare again what was reached, when they are next bound. */
+/* Marks the launches of affected nodes stale: instances prepare them again when they are next
+ * bound. */
 static void mark_stale(weir_plan *plan)
 {
     const struct weir__compile *c = &plan->c;

@@ -5,17 +5,17 @@
 
 enum { FEW = 64, MAX_LANES = 128 };
 
-/* On a device with slow_update: how many instances are kept for bindings of earlier runs although
- * one is idle, and how large their arenas may be together. */
+/* On a device with slow_update: how many instances are kept for the bindings of earlier runs
+ * although one is idle, and the limit on the total size of their arenas. */
 enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
 
-/* The state of one run. It is on the stack, except the bindings of a plan with very many inputs and
- * outputs. */
+/* The state of one run. It is on the stack, except for the bindings of a plan with very many inputs
+ * and outputs. */
 struct run {
     weir_plan *plan;
     weir_stream *caller;
-    bool help;                       /* the caller's thread may work on it, */
-    bool held;                       /* and has to */
+    bool help;                       /* the caller's thread may work on it */
+    bool held;                       /* the caller's thread must work on it */
     weir_stream *streams[MAX_LANES]; /* by lane */
     weir_cores limits[MAX_LANES];
     char **bound; /* inputs, then outputs */
@@ -78,7 +78,7 @@ static bool same_limits(const struct run *r, const struct weir__instance *inst)
     return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
 }
 
-/* Whether the error means that memory is short. */
+/* Whether the error means that memory ran out. */
 static bool is_short(weir_status st)
 {
     return st == WEIR_EOOM || st == WEIR_ENOMEM;
@@ -96,7 +96,7 @@ static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
            plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
 }
 
-/* Moves the instance to the end of the list: others are reused before it. */
+/* Moves the instance to the end of the list: instances at the front are reused first. */
 static struct weir__instance *use(weir_plan *plan, int at)
 {
     struct weir__instance *inst = plan->instances[at];
@@ -131,7 +131,8 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));
         if (*st != WEIR_ERANGE || !plan->elastic)
             return inst;
-        /* For other sizes it may have kernels with more arguments: a program of another shape. */
+        /* With other sizes its kernels may have more arguments, which do not fit into its
+         * program. */
         *st = WEIR_OK;
         weir__instance_free(plan, inst);
         plan->ninstances--;
@@ -176,8 +177,8 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
 
 /* ---- queueing: under the device lock ---- */
 
-/* Static kernels keep the tiling of the first instance, which may be gone by now: a limit set later
- * does not reach them. */
+/* Static kernels keep the limits of the first instance, even if that is freed: a limit set later
+ * does not apply to them. */
 static void choose_limits(struct run *r)
 {
     weir_plan *plan = r->plan;
@@ -204,8 +205,9 @@ static void choose_streams(struct run *r)
         r->streams[i] = r->plan->streams[i] == r->caller ? r->plan->stand_in : r->plan->streams[i];
 }
 
-/* Whether the caller comes after all that is queued on `s` already. A deferred wait for the caller
- * is left by its last merged run, whose fork waited for `s`; queueing on `s` would have ended it.
+/* Whether the caller is already ordered after everything queued on `s`. A deferred wait of `s` for
+ * the caller comes from the caller's last merged run, whose fork waited for `s`; any work queued on
+ * `s` since would have consumed the deferred wait.
  */
 static bool is_forked(const struct run *r, const weir_stream *s)
 {
@@ -268,7 +270,7 @@ static void defer_merged_waits(const struct run *r)
         s->deferred = end;
         if (s->shared)
             (void)weir__stream_queue_deferred(
-                s); /* others queue on it unseen; on an error the wait stays deferred */
+                s); /* others may queue on it now; on an error the wait stays deferred */
     }
 }
 
@@ -282,7 +284,8 @@ static weir_status reserve_join(const struct run *r, struct weir__instance *inst
     return st ? st : weir__clock_reserve(&inst->last_clock, r->caller->clock.n);
 }
 
-/* The caller's clock after the run: it waited for some lanes itself, for the others through those.
+/* Computes the caller's clock after the run: the caller waited for some lanes itself, and through
+ * those for the others.
  */
 static void join_lanes(const struct run *r, struct weir__instance *inst)
 {
@@ -300,7 +303,7 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
 }
 
 /* Records that the caller's stream uses everything the run touches, up to its join, command `seq`.
- * With 0, before that number is known, it makes room for these records and queues the waits that
+ * With `seq` 0, before that number is known, it allocates these records and queues the waits that
  * wait_tensor asked for. */
 static weir_status fence(const struct run *r, const struct weir__instance *inst,
                          weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
@@ -348,7 +351,7 @@ static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at
     }
 }
 
-/* Forks, runs and joins the instance. */
+/* Forks, queues the instance's program and joins. */
 static weir_status queue_instance(struct run *r, struct weir__instance *inst,
                                   weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
@@ -379,8 +382,8 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     return st ? st : fenced;
 }
 
-/* Memory was short for an instance that the run can do without, because another is idle: frees the
- * new one, and the plan makes no more. */
+/* If memory is short for an instance that the run can do without, because another is idle: frees
+ * the new instance, and the plan makes no more. */
 static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
 {
     int at = -1;

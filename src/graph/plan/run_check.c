@@ -1,7 +1,7 @@
 /* Checks the arguments of a run before anything is queued. */
 #include "graph/plan/plan.h"
 
-/* Sizes of -1 are any. */
+/* A size of -1 matches any size. */
 static bool fits(const struct weir__view *v, const struct weir__view *want)
 {
     bool same = v->ndim == want->ndim;

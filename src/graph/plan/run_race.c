@@ -1,7 +1,7 @@
-/* A run of a plan as the race checker is told of it: one operator of the caller's stream
- * that reads the inputs and constants and writes the outputs. What runs inside is ordered by
- * the plan itself. Collectives in it make all of it one collective: what is queued after it
- * comes after what its peers queued before theirs. */
+/* Reports a run of a plan to the race checker: as one operator of the caller's stream that reads
+ * the inputs and constants and writes the outputs. The plan itself orders what runs inside. A plan
+ * with collectives counts as one collective: work queued after it comes after what its peers queued
+ * before theirs. */
 #include "graph/plan/plan.h"
 
 static bool is_written(const weir_graph *g, int value)

@@ -1,5 +1,5 @@
-/* Runs of plans in graphs that others capture: each has an instance of the tape's own, whose
- * addresses stay in the graph. */
+/* Runs of plans in CUDA graphs that others capture. Each run has an instance that belongs to the
+ * tape, so its addresses in the graph stay valid. */
 #include "graph/plan/plan.h"
 
 enum { MAX_LANES = 128 };
@@ -14,8 +14,8 @@ struct weir_tape {
     struct weir__reel *reel;
     struct part *parts;
     int nparts, cap_parts;
-    struct weir__mark last; /* after the last launch; stream NULL before the first, */
-    void *native;           /* which was there */
+    struct weir__mark last; /* mark after the last launch; stream NULL before the first launch */
+    void *native;           /* the native stream of the last launch */
 };
 
 weir_status weir_tape_create(weir_device *dev, weir_tape **out)
@@ -64,7 +64,8 @@ static weir_status add_part(weir_tape *tape, weir_plan *plan, weir_stream *s, ch
         return WEIR_ENOMEM;
     if (!(inst = weir__instance_make(plan, bound, limits)))
         return weir__last_status();
-    /* The tape's from here on: the capture may have some of it, even after an error. */
+    /* The tape owns the instance from here on: even after an error the capture may contain part of
+     * it. */
     tape->parts[tape->nparts++] = (struct part){plan, inst};
     return tape->dev->driver->tapes->add(
         tape->reel, inst->program, plan->instances[plan->ninstances - 1]->program, streams, native);
@@ -110,7 +111,8 @@ weir_status weir_tape_add(weir_tape *tape, weir_plan *plan, weir_stream *s,
 
 /* ---- launches ---- */
 
-/* Before the first launch: memory of an arena is there once its stream is where it came from. */
+/* Before the first launch: memory of an arena is valid once the stream that it was allocated on has
+ * reached that point. */
 static weir_status wait_arenas(const weir_tape *tape, void *native)
 {
     weir_status st = WEIR_OK;
