@@ -2,20 +2,20 @@
 
 #include <stdlib.h>
 
-#define LOOKED_AT 48 /* the longest operators of a graph, of which pairs are made */
+#define LOOKED_AT 48 /* the longest operators of a graph, from which pairs are made */
 #define MOST_PAIRS 20
 #define MOST_LIMITS 8
 
 const char *const weir__apart_names[WEIR__APARTS] = {"data", "stream", "engine", "order"};
 
-/* One graph as its first rank ran it. */
+/* One graph as the first of its ranks ran it. */
 struct view {
     struct weir__advice *a;
     uint32_t rank;
     const struct weir__predict_graph *pg;
     const struct weir__sim_span *spans;
     int *stream;            /* by node */
-    bool *reached;          /* by node: needs the one that is looked at */
+    bool *reached;          /* by node: depends on the node under examination */
     int longest[LOOKED_AT]; /* nodes */
     int nlongest;
 };
@@ -49,7 +49,7 @@ static void find_longest(struct view *v)
     }
 }
 
-/* Nodes that need `from`, over any number of edges. */
+/* Marks the nodes that depend on `from`, over any number of edges. */
 static void reach(struct view *v, int from)
 {
     const struct weir__edges *e = &v->pg->c.edges;
@@ -90,8 +90,8 @@ static bool overlap(const struct view *v, int a, int b)
     return v->spans[a].start < v->spans[b].end && v->spans[b].start < v->spans[a].end;
 }
 
-/* first is before second in the graph. Data edges between engines are told too, since only
- * smaller pieces would overlap them; those of one engine are no news. */
+/* Adds a pair; first is before second in the graph. Data edges between engines are reported too,
+ * because smaller pieces could overlap; those within one engine are not. */
 static weir_status add_pair(struct view *v, int first, int second, int *cap)
 {
     struct weir__advice *a = v->a;
@@ -136,7 +136,7 @@ static weir_status add_pairs(struct view *v, int *cap)
     return st;
 }
 
-/* ---- fights ---- */
+/* ---- competition for cores ---- */
 
 static weir_status add_fights(struct view *v, int *cap)
 {
@@ -195,7 +195,8 @@ static weir_status add_comms(struct view *v, int *cap)
         if (!ran(v, c) || !weir__predict_op(v->pg, c)->comm)
             continue;
         comm.took = length(v, c);
-        /* From one moment at which nothing computes to the next begin of computing. */
+        /* Adds the time from each moment at which nothing computes to the next start of a
+         * computation. */
         for (at = v->spans[c].start; at < v->spans[c].end; at = next) {
             uint64_t busy = at;
 
@@ -231,7 +232,7 @@ static int by_exposed(const void *a, const void *b)
 
 /* ---- what if ---- */
 
-/* The makespan with other marks of one node. */
+/* The makespan if one node had other marks. */
 static weir_status ask(const struct view *v, weir_graph *const *graphs, int node,
                        const struct weir__marks *marks, uint64_t *alone, uint64_t *makespan)
 {
@@ -288,7 +289,7 @@ static weir_status add_limits(struct view *v, weir_graph *const *graphs, int *ca
     return st;
 }
 
-/* What the pairs on one stream would bring apart. `label` is a new one. */
+/* The gain of putting pairs of one stream on different streams. `label` is a new stream label. */
 static weir_status ask_pairs(struct view *v, weir_graph *const *graphs, int label)
 {
     struct weir__advice *a = v->a;
@@ -309,7 +310,7 @@ static weir_status ask_pairs(struct view *v, weir_graph *const *graphs, int labe
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- all advice ---- */
 
 static weir_status look_at(struct view *v, weir_graph *const *graphs)
 {
@@ -375,7 +376,7 @@ weir_status weir__advise(weir_graph *const *graphs, uint32_t nranks, struct weir
     *out = (struct weir__advice){0};
     if (!copies)
         return weir__fail_nomem("advising on %u ranks", nranks);
-    /* Questions are asked of copies, that are the prediction's graphs as well. */
+    /* What-if questions run on copies of the graphs, which the prediction uses as well. */
     for (uint32_t r = 0; r < nranks && !st; r++) {
         uint32_t known = 0;
 

@@ -2,7 +2,8 @@
 
 #include "graph/predict/tune.h"
 
-/* A trial takes time in proportion to the nodes: together they take about a second. */
+/* A trial takes time in proportion to the number of nodes; all trials together take about a
+ * second. */
 #define TRIALS_MOST 4000
 #define TRIALS_LEAST 60
 #define TRIALS_NODES 600000
@@ -21,7 +22,7 @@ static bool has_collectives(const weir_graph *g)
     return false;
 }
 
-/* A limit of a node would stand above these. */
+/* A limit chosen for a node would override these limits. */
 static bool has_limits(const weir_graph *g, const weir_compile_options *options)
 {
     weir_cores limit = weir_device_get_limit(g->dev), all = g->dev->props.cores;
@@ -42,7 +43,7 @@ static bool has_chosen_limit(const weir_graph *before, const weir_graph *after, 
     return false;
 }
 
-/* A line for each stream that was added. */
+/* Writes a line for each added stream. */
 static void describe(const weir_graph *before, const weir_graph *after, struct weir__text *notes)
 {
     for (int label = before->nlabels; label < after->nlabels; label++) {
@@ -59,7 +60,7 @@ static void describe(const weir_graph *before, const weir_graph *after, struct w
     }
 }
 
-/* What the plan itself takes, with its memory. */
+/* Predicts the time of the compiled plan, including its memory order. */
 static weir_status predict(weir_graph *g, const weir_compile_options *options, uint64_t *ps)
 {
     struct weir__predict_options how = {

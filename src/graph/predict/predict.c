@@ -22,7 +22,7 @@ static weir_status check_devices(weir_graph *const *graphs, uint32_t nranks)
     return WEIR_OK;
 }
 
-/* Who has which collectives of some of the ranks. */
+/* Counts the ranks that have each collective which only some ranks have. */
 static weir_status count_ranks(weir_graph *const *graphs, uint32_t nranks,
                                struct weir__rendezvous_table *rendezvous)
 {
@@ -66,7 +66,8 @@ static weir_status translate(weir_graph *const *graphs, const struct weir__predi
     return st;
 }
 
-/* Ranks that are alike are replayed as one, unless that one deadlocks: its report names them all.
+/* Replays identical ranks as one, unless that one deadlocks: the report of a deadlock must name all
+ * ranks.
  */
 static weir_status replay_once(const struct weir__prediction *p,
                                const struct weir__sim_limits *limits,
@@ -125,7 +126,8 @@ done:
     return st;
 }
 
-/* What streams beyond the first cost the host before the run, of the rank with the most. */
+/* The host's cost of streams beyond the first before the run, for the rank with the most
+ * streams. */
 static uint64_t cost_of_streams(const struct weir__prediction *p, const struct weir__model *model)
 {
     uint32_t streams = 1;
@@ -179,7 +181,7 @@ void weir__prediction_fini(struct weir__prediction *p)
     *p = (struct weir__prediction){0};
 }
 
-/* ---- for people ---- */
+/* ---- reports ---- */
 
 static const struct weir__replay_program *program(const struct weir__prediction *p, uint32_t rank)
 {

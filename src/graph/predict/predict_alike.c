@@ -1,10 +1,10 @@
-/* Ranks that all run one program: what one of them does, all do at the same time. */
+/* Ranks that all run one program: each does the same at the same time. */
 #include <string.h>
 
 #include "graph/predict/predict_program.h"
 
-/* Each rank has dies and links of its own, and meets all others: none comes earlier or later than
- * another. With a seed ties go by lot, and ranks differ. */
+/* True if each rank has dies and links of its own and meets all others, so that all ranks arrive at
+ * the same time. With a seed, ties are broken at random, and ranks differ. */
 bool weir__predict_is_alike(const struct weir__prediction *p,
                             const struct weir__rendezvous_table *rendezvous, uint64_t seed)
 {
@@ -23,7 +23,7 @@ static void *copy_of(const void *from, size_t size)
     return to && size ? memcpy(to, from, size) : to;
 }
 
-/* Makes the result of one rank that of `nranks`. */
+/* Copies the result of one rank for `nranks` ranks. */
 static weir_status multiply(struct weir__replay_result *r, uint32_t nranks,
                             const struct weir__replay_program *program)
 {
@@ -41,8 +41,8 @@ static weir_status multiply(struct weir__replay_result *r, uint32_t nranks,
         return weir__fail_nomem("building the programs of %u ranks", nranks);
     }
     streams[0] = r->streams[0];
-    spans[0] = r->spans[0];               /* NULL if nobody asked for them */
-    for (size_t i = 0; i < nparts; i++) { /* by end, as they were */
+    spans[0] = r->spans[0];               /* NULL if no spans were requested */
+    for (size_t i = 0; i < nparts; i++) { /* keeps the order, by end */
         parts[i] = r->parts[i / nranks];
         parts[i].rank = (uint32_t)(i % nranks);
     }

@@ -1,4 +1,5 @@
-/* Operators that ask for the same are kept once: a million nodes have few kinds of operators. */
+/* Keeps operators with equal demands once: even a million nodes have only a few kinds of
+ * operators. */
 #include "graph/predict/predict_program.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ static bool is_same(const struct weir__sim_op *a, const struct weir__sim_op *b)
            !memcmp(a->draws, b->draws, sizeof a->draws);
 }
 
-/* Where the operator is, or the free slot where it belongs. */
+/* The slot of the operator, or the free slot where it belongs. */
 static uint32_t *find_slot(const struct weir__op_kinds *k, const struct weir__sim_op *ops,
                            const struct weir__sim_op *op)
 {

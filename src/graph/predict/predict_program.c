@@ -1,4 +1,4 @@
-/* A graph as a program of the modelled machine. */
+/* Translates a graph into a program of the modelled machine. */
 #include "graph/predict/predict_program.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 #include "graph/pass/memory.h"
 #include "tensor/kernel_params.h"
 
-/* ---- what a node costs ---- */
+/* ---- costs of nodes ---- */
 
-/* The limit that reaches the node on its engine; 0 if there is none. */
+/* The limit that applies to the node on its engine; 0 if there is none. */
 static unsigned own_limit(const weir_device *dev, weir_engine engine, weir_cores limit)
 {
     switch (engine) {
@@ -53,7 +53,7 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
     load->comm = p->collective[0] || load->engine == WEIR_ENGINE_SDMA ||
                  !strcmp(p->class, "hccl") || !strcmp(p->class, "mc2");
     own = weir__kernel_obeys_limit(p) ? own_limit(dev, load->engine, limit) : 0;
-    /* Blocks that must all be there at once, and more of them than cores, never start. */
+    /* Blocks that must all be resident at once never start if there are more of them than cores. */
     load->cores = own                            ? own
                   : load->gang || load->together ? load->blocks
                                                  : all_cores(dev, load->engine);
@@ -61,7 +61,7 @@ static void load_kernel(const weir_device *dev, const struct weir__kernel_params
         load->cores = load->blocks = weir__kernel_measured_cores(p, all_cores(dev, load->engine));
 }
 
-/* Its times have in them what launches, events and others' traffic cost. */
+/* Uses measured times as they are: they include launches, events and other traffic. */
 static void take_as_measured(const struct weir__kernel_params *p, struct weir__sim_op *op)
 {
     op->block_ps = weir__model_ps(p->us);
@@ -69,8 +69,8 @@ static void take_as_measured(const struct weir__kernel_params *p, struct weir__s
     memset(op->draws, 0, sizeof op->draws);
 }
 
-/* Attention is cut into stacks of 128 queries, which cores take in turns: what the core with the
- * most has, of the mean. */
+/* Attention is cut into stacks of 128 queries, which cores take in turn. Returns the load of the
+ * core with the most stacks, relative to the mean. */
 static double attention_waste(const struct weir__cost *cost, unsigned cores)
 {
     const double tile = 128, most_units = 1 << 20;
@@ -111,7 +111,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
         n->op->cost(&s.call, &cost);
     if (cost.units > 0) {
         waste = attention_waste(&cost, own ? own : all_cores(dev, n->op->engine));
-        cost.m = cost.k = 0; /* no product */
+        cost.m = cost.k = 0; /* not a matrix product */
     }
     weir__cost_scale(&cost, dev->model, work.engine, n->nin && s.ins[0] ? s.ins[0] : NULL);
     *load = (struct weir__load){
@@ -131,7 +131,7 @@ static weir_status load_operator(const weir_device *dev, const struct weir__node
 
 /* ---- rendezvous ---- */
 
-/* NULL when out of memory. */
+/* Finds or adds the name. NULL when out of memory. */
 static struct weir__rendezvous_name *find_name(struct weir__rendezvous_table *m,
                                                const struct weir__rendezvous_name *name)
 {
@@ -164,8 +164,8 @@ weir_status weir__rendezvous_count(struct weir__rendezvous_table *m, const weir_
     return WEIR_OK;
 }
 
-/* The k-th node of a name on one rank meets the k-th on the others: `some` of them, if as many
- * have it, else all. */
+/* The k-th node of a name on one rank meets the k-th nodes on the other ranks: on `some` of them if
+ * that many have one, else on all. */
 static weir_status find_rendezvous(struct weir__rendezvous_table *m,
                                    const struct weir__rendezvous_name *name, uint32_t graph,
                                    uint32_t some, uint32_t nranks, uint32_t *out)
@@ -200,7 +200,7 @@ void weir__rendezvous_table_fini(struct weir__rendezvous_table *m)
 
 /* ---- nodes ---- */
 
-/* A Kernel with a collective. */
+/* Adds a Kernel with a collective. */
 static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                                 const struct weir__kernel_params *p, const struct weir__load *load,
                                 const struct weir__predict_place *place,
@@ -227,7 +227,8 @@ static weir_status meet_by_name(struct weir__predict_graph *pg, int v,
                            place->index, (uint32_t)p->ranks, place->nranks, &op->rendezvous);
 }
 
-/* An operator of a group. A single rank is predicted as if the others came when it does. */
+/* Adds an operator of a group. A single rank is predicted as if its peers arrived at the same
+ * time. */
 static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct weir__load *load,
                                  const struct weir__predict_place *place,
                                  struct weir__rendezvous_table *rendezvous, struct weir__sim_op *op)
@@ -293,11 +294,11 @@ static weir_status make_op(struct weir__predict_graph *pg, int v,
     else if (n->op->flags & WEIR__OP_COLLECTIVE)
         st = meet_in_group(pg, v, &load, place, rendezvous, op);
     if (pg->c.leader[v] != v && !pg->nodes[v].measured)
-        op->launch_ps = 0; /* a super kernel, or a chain, is launched once */
+        op->launch_ps = 0; /* a super kernel or chain is launched once, by its first node */
     return st;
 }
 
-/* Its time is the file's, so the profile's error is not in it. */
+/* Whether the file gives the node's time: then the profile's error does not apply. */
 static bool given_time(const weir_graph *g, int v)
 {
     const struct weir__kernel_params *p = (const struct weir__kernel_params *)g->nodes[v].params;
@@ -340,8 +341,8 @@ static weir_status passes(struct weir__compile *c, const struct weir__predict_op
         return st;
     if (options->memory)
         st = weir__pass_memory(c);
-    else if (options
-                 ->fused) /* which bytes chains share says whether they may be: roughly will do */
+    else if (options->fused) /* only to see which chains may share bytes: a rough memory plan is
+                              * enough */
         st = weir__memory_plan(c, (struct weir__memory_effort){0});
     return !st && options->fused ? weir__pass_fuse(c) : st;
 }

@@ -4,7 +4,7 @@
 
 #include "tensor/kernel_params.h"
 
-/* The copies become the result's. */
+/* Moves the copies to the result. */
 static weir_status hand_over(struct weir__tuner *t, struct weir__tuned *out)
 {
     out->graphs = weir__calloc((size_t)t->ngraphs, sizeof *out->graphs);

@@ -1,7 +1,7 @@
-/* The least that any placement takes: the longest chain, the fullest engine, the memory. */
+/* A lower bound for any placement: the longest chain, the fullest engine, the memory. */
 #include "graph/predict/tune_state.h"
 
-/* The longest path through one graph, by edges and by streams whose order stays. */
+/* The longest path through one graph, along its edges and the streams whose order is fixed. */
 static weir_status longest_chain(struct weir__tuner *t, const struct weir__predict_graph *pg,
                                  const struct weir__sim_limits *limits, uint64_t *out)
 {
@@ -78,7 +78,7 @@ static void measure_units(struct weir__tuner *t, const struct weir__prediction *
                 if (p->graphs[g].g == t->graphs[m->graph].work)
                     op = weir__predict_op(&p->graphs[g], m->node);
             if (m->graph != t->members[unit->first].graph)
-                break; /* the same again */
+                break; /* the other graphs have the same operator again */
             unit->alone += op->launch_ps + weir__sim_alone(limits, op);
             unit->comm |= op->comm;
             for (int pool = 0; pool < WEIR__POOLS; pool++)
@@ -96,7 +96,7 @@ weir_status weir__tune_find_bound(struct weir__tuner *t)
     struct weir__prediction p;
     weir_status st;
 
-    /* Without the limits that are open: with them an operator is no faster. */
+    /* Without the limits that may change: no limit makes an operator faster. */
     weir__tune_copy(t, t->now, t->input);
     for (int u = 0; u < t->nunits; u++)
         if (t->units[u].limits)
@@ -118,6 +118,6 @@ weir_status weir__tune_find_bound(struct weir__tuner *t)
         measure_units(t, &p, &limits);
     weir__prediction_fini(&p);
     if (t->options->fused)
-        t->bound.ps = 0; /* chains have fewer launches than were counted */
+        t->bound.ps = 0; /* a fused chain has fewer launches than were counted */
     return st;
 }

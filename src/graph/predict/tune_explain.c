@@ -1,18 +1,18 @@
-/* What changed, in rows that people can read, and what each row brings. */
+/* Describes the changes in rows, and the gain of each row. */
 #include "graph/predict/tune_state.h"
 
 #include <stdlib.h>
 
-#define MOST_ROWS 12 /* of one kind, before nodes of all names share one */
+#define MOST_ROWS 12 /* rows of one kind, before all nodes share one row */
 
 const char *const weir__tune_kind_names[WEIR__TUNE_KINDS] = {"stream", "order", "priority",
                                                              "limit"};
 
-/* Settings that belong together: of one kind, one class (-1: any) and one new value. */
+/* Settings shown together: of one kind, one class (-1: any) and one new value. */
 struct row {
     enum weir__tune_kind kind;
-    int class, value; /* of PRIORITY: class is the stream */
-    int unit;         /* the first */
+    int class, value; /* for PRIORITY: class is the stream */
+    int unit;         /* the first unit of the row */
     uint32_t nnodes;
     uint64_t alone, then;
 };
@@ -29,7 +29,7 @@ static int at_of(const struct weir__tuner *t, enum weir__tune_kind kind, int uni
                                       : weir__at_shift(t, unit);
 }
 
-/* The row sets this setting of the unit. */
+/* Whether the row covers this setting of the unit. */
 static bool covers(const struct weir__tuner *t, const struct row *r, int unit)
 {
     int at = at_of(t, r->kind, unit);
@@ -47,7 +47,7 @@ static weir_status add_row(struct rows *rows, struct row row)
     return WEIR_OK;
 }
 
-/* Rows of one kind; by class unless those are too many. */
+/* Adds the rows of one kind: one per class, unless those are too many. */
 static weir_status add_kind(struct weir__tuner *t, struct rows *rows, enum weir__tune_kind kind)
 {
     int first = rows->n;
@@ -105,7 +105,7 @@ static void set_row(struct weir__tuner *t, const struct row *r, int *setting)
             setting[at_of(t, r->kind, u)] = t->best[at_of(t, r->kind, u)];
 }
 
-/* ---- words ---- */
+/* ---- text ---- */
 
 static void add_nodes(struct weir__tuner *t, const struct row *r, struct weir__text *text)
 {
@@ -128,7 +128,7 @@ static void add_nodes(struct weir__tuner *t, const struct row *r, struct weir__t
     }
 }
 
-/* Where some of the shifted nodes are now: the copies are in the new order. */
+/* Describes the new places of some of the moved nodes: the copies are in the new order. */
 static void add_order(struct weir__tuner *t, const struct row *r, struct weir__text *text)
 {
     int named = 0, moved = 0;
@@ -188,7 +188,7 @@ static void add_share(struct weir__text *text, uint64_t part, uint64_t whole)
     weir__text_add(text, "%.1f %%", 100.0 * (double)part / (double)whole);
 }
 
-/* Why nothing can be faster than the bound. */
+/* Explains why nothing can be faster than the bound. */
 static void add_bound(const struct weir__tuner *t, uint64_t makespan, struct weir__text *text)
 {
     if (t->bound.why == WEIR__BOUND_CHAIN)
@@ -242,7 +242,7 @@ static void add_verdict(const struct weir__tuner *t, struct weir__text *text)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- all rows ---- */
 
 static int by_gain(const void *a, const void *b)
 {

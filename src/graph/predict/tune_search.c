@@ -1,17 +1,17 @@
-/* The search: good beginnings, then one class at a time, then chance, then everything that
- * brings nothing is taken back. */
+/* The search: good starting points, then one class at a time, then random steps. Finally every
+ * change without a gain is undone. */
 #include "graph/predict/tune_state.h"
 
 #include <math.h>
 
-#define WORTH_IT 10000     /* changes that all together bring less than this part are no use */
-#define CHECK_STATES 20000 /* of the checker, for each new best */
-#define STEPS_LEAST 3000   /* by chance; */
+#define WORTH_IT 10000     /* changes that together gain less than 1/WORTH_IT are dropped */
+#define CHECK_STATES 20000 /* limit of the checker's states, for each new best */
+#define STEPS_LEAST 3000   /* random steps */
 #define STEPS_MOST 40000
 #define STEPS_PER_UNIT 40
 #define ROUNDS 3          /* through all classes */
-#define WARMTH 0.02       /* of the makespan: how much worse a step by chance may be at first */
-#define SEARCH_SHARE 0.85 /* of the budget, before changes are taken back */
+#define WARMTH 0.02       /* share of the makespan: how much worse a random step may be at first */
+#define SEARCH_SHARE 0.85 /* share of the budget, before changes are undone */
 
 uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n)
 {
@@ -22,8 +22,9 @@ uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n)
     return (x ^ x >> 31) % n;
 }
 
-/* The checker's word on the copies as they are. What replaces a graph that deadlocks is first
- * of all as free of that as can be; what replaces another is no worse than it. */
+/* Asks the checker about the present copies. *safe: they have no more errors than the best setting.
+ * Returns true if the input deadlocks and they have fewer errors, which counts as an
+ * improvement. */
 static bool is_safer(struct weir__tuner *t, bool *safe)
 {
     const char *method;
@@ -71,7 +72,7 @@ static bool goes_on(struct weir__tuner *t)
     return !is_optimal(t) && weir__tune_goes_on(t, SEARCH_SHARE);
 }
 
-/* Streams that a unit may go to: the files', the new ones in use, and one more. */
+/* The streams that a unit may go to: those of the files, the new ones in use, and one more. */
 static int open_streams(const struct weir__tuner *t, const int *setting)
 {
     int last = t->nfiled - 1;
@@ -82,7 +83,7 @@ static int open_streams(const struct weir__tuner *t, const int *setting)
     return last + 2 < t->nstreams ? last + 2 : t->nstreams;
 }
 
-/* Counts worth trying as a limit, by number; 0 past the last. */
+/* The i-th count worth trying as a limit; 0 past the last. */
 static int limit_at(const struct weir__tune_unit *u, int i)
 {
     static const struct {
@@ -159,7 +160,7 @@ static void climb(struct weir__tuner *t)
     }
 }
 
-/* ---- chance ---- */
+/* ---- random steps ---- */
 
 static void move_unit(struct weir__tuner *t, int *s, int u)
 {
@@ -176,7 +177,7 @@ static void move_class(struct weir__tuner *t, int *s, int like)
             s[weir__at_stream(t, u)] = to;
 }
 
-/* To just before or behind where some other node is. */
+/* Moves the unit to directly before or behind another node. */
 static void shift_unit(struct weir__tuner *t, int *s, int u)
 {
     const struct weir__tune_member *m = &t->members[t->units[u].first];
@@ -224,8 +225,8 @@ static int64_t count_steps(const struct weir__tuner *t)
     return t->options->trials ? weir__max(8, weir__min(n, (int64_t)left)) : n;
 }
 
-/* Steps that make it worse are taken as well, ever more seldom; every now and then it goes
- * back to the best. */
+/* Simulated annealing: also takes steps that make it worse, ever more seldom, and returns to the
+ * best from time to time. */
 static void wander(struct weir__tuner *t)
 {
     int64_t n = count_steps(t);
@@ -262,9 +263,9 @@ static void wander(struct weir__tuner *t)
     weir__free(next);
 }
 
-/* ---- taking back ---- */
+/* ---- undoing ---- */
 
-/* Takes back what settings [from, to) of the class (-1: any) have, if that costs nothing. */
+/* Undoes settings [from, to) of the class (-1: any) if that costs nothing. */
 static void take_back(struct weir__tuner *t, int from, int to, int class)
 {
     bool any = false;
@@ -287,10 +288,11 @@ static void take_back_all(struct weir__tuner *t)
     int n = t->nunits;
 
     t->enough_ps = t->best_ps;
-    if (t->before != WEIR__TUNE_NEVER) /* never slower than what there was */
+    if (t->before != WEIR__TUNE_NEVER) /* never slower than the input */
         t->enough_ps =
             (uint64_t)weir__min((int64_t)(t->best_ps + t->best_ps / WORTH_IT), (int64_t)t->before);
-    take_back(t, 2 * n, 3 * n, -1); /* limits cost their operator time wherever else it runs */
+    take_back(t, 2 * n, 3 * n, -1); /* limits first: they slow their operator down wherever it
+                                     * runs */
     take_back(t, n, 2 * n, -1);
     take_back(t, 0, n, -1);
     for (int s = 0; s < t->nstreams; s++) {

@@ -1,9 +1,9 @@
-/* Where the search begins: placements that are often good. */
+/* Starting points of the search: placements that are often good. */
 #include "graph/predict/tune_state.h"
 
-#define ALL_PLACEMENTS 6000 /* the most that are tried one by one */
+#define ALL_PLACEMENTS 6000 /* up to this many placements, all are tried */
 
-/* ---- apart by kind ---- */
+/* ---- engines on separate streams ---- */
 
 static void try_apart(struct weir__tuner *t, bool (*apart)(const struct weir__tune_unit *u))
 {
@@ -31,10 +31,10 @@ static bool is_other(const struct weir__tune_unit *u)
     return u->pool == WEIR__POOL_SDMA || u->pool == WEIR__POOL_HOST;
 }
 
-/* ---- lists ---- */
+/* ---- list scheduling ---- */
 
-/* Scheduling by urgency in one graph: the node with the longest path behind it goes first,
- * to the stream where it ends first. Times are rough; the model judges the result. */
+/* List scheduling of one graph: of the ready nodes, the one with the longest path behind it goes
+ * first, to the stream where it ends first. Times are rough; the model judges the result. */
 struct list {
     struct weir__tuner *t;
     const struct weir__tune_graph *g;
@@ -69,7 +69,7 @@ static void place(struct list *l, int v, int *setting)
             end = at + alone(l, v);
         }
     }
-    if (best < 0) /* a stream beyond those that are counted */
+    if (best < 0) /* a stream beyond the counted ones */
         return;
     setting[weir__at_stream(t, unit)] = best;
     l->free_at[best] = end;
@@ -81,7 +81,7 @@ static void place(struct list *l, int v, int *setting)
             l->ready[l->g->next[k]] = end;
 }
 
-/* Nodes whose predecessors are placed, the most urgent first. */
+/* Takes nodes whose predecessors are placed, the most urgent first. */
 static void run_list(struct list *l, int *setting, bool reorder)
 {
     struct weir__tuner *t = l->t;
@@ -134,10 +134,10 @@ static void try_list(struct weir__tuner *t, int added, bool reorder)
     weir__tune_offer(t, t->now, false, NULL);
 }
 
-/* ---- all of them ---- */
+/* ---- all placements ---- */
 
-/* Streams the k-th moving unit may go to, if `used` new ones are in use: one more than
- * those, since new ones are alike. */
+/* The number of streams for the k-th moving unit if `used` new ones are in use: one more than
+ * those, since unused streams are interchangeable. */
 static int choices(const struct weir__tuner *t, int used)
 {
     int n = t->nfiled + used + 1;

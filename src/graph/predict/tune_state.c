@@ -1,4 +1,4 @@
-/* What can be set: units, streams, and the edges that any order keeps. */
+/* The variables of the search: units, streams, and the edges that every order keeps. */
 #include "graph/predict/tune_state.h"
 
 #include <ctype.h>
@@ -55,7 +55,7 @@ static weir_status add_stream(struct weir__tuner *t, const char *name, int *cap)
     return WEIR_OK;
 }
 
-/* The files' own, then new ones under names that nobody has. */
+/* Lists the streams of the files, then new ones with unused names. */
 static weir_status name_streams(struct weir__tuner *t)
 {
     int cap = 0;
@@ -98,7 +98,7 @@ static const struct weir__node *node_of(const struct weir__tuner *t,
     return &t->graphs[m->graph].from->nodes[m->node];
 }
 
-/* What makes nodes one unit: their super kernel, else their name. */
+/* The key by which nodes form a unit: their super kernel, else their name. */
 struct named {
     const char *name;
     bool fused;
@@ -174,7 +174,7 @@ static int by_pattern(const void *a, const void *b)
     return order ? order : x->stream - y->stream;
 }
 
-/* Units of one pattern, engine and stream are a class. */
+/* Puts units of one pattern, engine and stream into one class. */
 static weir_status classify(struct weir__tuner *t)
 {
     struct weir__tune_unit **sorted = weir__calloc((size_t)t->nunits + 1, sizeof *sorted);
@@ -260,8 +260,8 @@ static const char *collective_of(const struct weir__node *n)
     return member.group;
 }
 
-/* The last node before v that v must stay behind although no edge says so: by its
- * collective, or (`chain`) by the label of a stream whose order is its author's. -1: none. */
+/* The last node before v that v must stay behind although no edge says so: because of its
+ * collective, or (`chain`) because its stream's order is fixed by a label. -1: none. */
 static int stays_behind(const struct weir__tuner *t, const weir_graph *g, int v, bool chain)
 {
     const char *meets = collective_of(&g->nodes[v]);
@@ -313,7 +313,7 @@ static weir_status make_order(struct weir__tuner *t, struct weir__tune_graph *tg
             tg->first[e.preds[i] + 2]++;
         tg->nbefore[v] += e.first[v + 1] - e.first[v];
     }
-    /* Counted two places ahead, first[] is right once the lists are filled. */
+    /* Counts are stored two places ahead: first[] is right once the lists are filled. */
     for (int v = 0; v < g->nnodes; v++)
         tg->first[v + 2] += tg->first[v + 1];
     for (int v = 0; v < g->nnodes; v++) {
@@ -363,7 +363,7 @@ static weir_status make_settings(struct weir__tuner *t)
             t->risky |= weir__node_is_gang(n) || collective_of(n);
         }
     }
-    for (int i = t->ngraphs - 1; i >= 0; i--) { /* the first node of a stream decides */
+    for (int i = t->ngraphs - 1; i >= 0; i--) { /* backwards: the first node of a stream decides */
         const weir_graph *g = t->graphs[i].from;
 
         for (int v = g->nnodes - 1; v >= 0; v--) {

@@ -1,25 +1,25 @@
-/* Between the files of tuning: what can be set, and what a setting takes. */
+/* Shared by the files of tuning: the variables of the search, and the evaluation of a setting. */
 #ifndef WEIR_GRAPH_PREDICT_TUNE_STATE_H
 #define WEIR_GRAPH_PREDICT_TUNE_STATE_H
 
 #include "graph/predict/tune.h"
 
-#define WEIR__TUNE_NEW_STREAMS 4 /* the most that are added */
-#define WEIR__TUNE_KEEP (-1)     /* of a limit: what the file says */
+#define WEIR__TUNE_NEW_STREAMS 4 /* added streams, at most */
+#define WEIR__TUNE_KEEP (-1)     /* for a limit: keep the file's */
 
 /* Nodes that change together. */
 struct weir__tune_unit {
     const char *name;
-    char *pattern; /* the name with # for numbers: units of one pattern are of one class */
+    char *pattern; /* the name with # for numbers: units of one pattern form a class */
     int class;
     int first, nmembers; /* members[first ..] */
     int stream;          /* in the input */
     weir_engine engine;
-    int most;           /* cores a limit may name; 0: none reaches it */
+    int most;           /* most cores a limit may give; 0: limits do not apply */
     bool moves, limits; /* may change */
     /* tune_bound.c: */
-    uint64_t alone;  /* with the machine to itself, launch and all */
-    bool comm, wide; /* wide: takes more than half of its engine */
+    uint64_t alone;  /* time with the machine to itself, launch included */
+    bool comm, wide; /* wide: uses more than half of its engine */
     int pool;
 };
 
@@ -33,13 +33,13 @@ struct weir__tune_graph {
     weir_graph *work;
     int *unit;         /* by node of the input */
     int *label;        /* by stream: its label in `work` */
-    int *at;           /* by node of the input: its index in `work` now */
-    int *nbefore;      /* by node: edges into it; */
-    int *first, *next; /* and out of it, next[first[v] .. first[v+1]-1] */
+    int *at;           /* by node of the input: its present index in `work` */
+    int *nbefore;      /* by node: number of its predecessors */
+    int *first, *next; /* successors of v: next[first[v] .. first[v+1]-1] */
 };
 
-/* All settings are one array of ints, so that they are copied and compared as one:
- * stream, shift and limit of each unit, then the priority of each stream. */
+/* A setting is one array of ints, so that it can be copied and compared at once: stream, shift and
+ * limit of each unit, then the priority of each stream. */
 struct weir__tuner {
     const struct weir__tune_options *options;
     struct weir__tune_graph *graphs;
@@ -51,14 +51,15 @@ struct weir__tuner {
     struct weir__tune_member *members;
     int nmembers;
     char **streams;       /* names; [0] is "default", the last ones are new */
-    int nstreams, nfiled; /* nfiled: those of the files */
+    int nstreams, nfiled; /* nfiled: number of streams of the files */
     bool *priority_open;  /* by stream */
     int *input, *best, *now;
     size_t nsettings;
     uint64_t before, best_ps;
-    uint64_t enough_ps; /* what the result may take once changes are taken back */
-    size_t best_errors; /* that the checker finds, the input's at first */
-    bool risky;         /* operators that can block each other */
+    uint64_t enough_ps; /* makespan that the result may have after changes are undone */
+    size_t best_errors; /* errors that the checker finds in the best setting, initially in the
+                         * input */
+    bool risky;         /* some operators can block each other */
     struct weir__tune_bound bound;
     /* scratch */
     int *degree, *heap, *order;
@@ -68,10 +69,10 @@ struct weir__tuner {
     double began, share;
     size_t tried, refused;
     int ended;
-    weir_status status; /* the first failure, which ends it */
+    weir_status status; /* the first failure; it ends the search */
 };
 
-/* Where a setting has what. */
+/* Indices of a unit's or stream's entries in a setting. */
 static inline int weir__at_stream(const struct weir__tuner *t, int unit)
 {
     (void)t;
@@ -102,35 +103,36 @@ void weir__tuner_fini(struct weir__tuner *t);
 
 /* ---- tune_trial.c ---- */
 
-/* Makes the copies what the setting says. */
+/* Applies the setting to the copies. */
 weir_status weir__tune_apply(struct weir__tuner *t, const int *setting);
-/* The makespan with a setting, and what its streams cost the host; WEIR__TUNE_NEVER after a
- * failure, which t->status has. */
+/* The makespan with a setting plus the host's cost of its streams. WEIR__TUNE_NEVER after a
+ * failure, which is in t->status. */
 uint64_t weir__tune_try(struct weir__tuner *t, const int *setting);
-/* Whether the search goes on: not after a failure, poll(), or this share of the budget. */
+/* Whether the search should go on: false after a failure, if poll() says so, or past this share of
+ * the budget. */
 bool weir__tune_goes_on(struct weir__tuner *t, double share);
-/* Errors that the checker finds in the copies as they are. */
+/* Counts the errors that the checker finds in the present copies. */
 weir_status weir__tune_check(struct weir__tuner *t, size_t max_states, size_t *errors,
                              const char **method);
 
 /* ---- tune_search.c ---- */
 
-/* Leaves the best setting in t->best, without changes that bring nothing. */
+/* Leaves the best setting in t->best, without changes that gain nothing. */
 void weir__tune_search(struct weir__tuner *t);
 /* Tries a setting and keeps it if it is the best so far (with `equal`: takes no more than
- * t->enough_ps) and the checker lets it pass. */
+ * t->enough_ps) and the checker accepts it. */
 bool weir__tune_offer(struct weir__tuner *t, const int *setting, bool equal, uint64_t *ps);
 uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n); /* 0 .. n-1 */
 
 /* ---- tune_seeds.c ---- */
 
-/* Placements worth beginning with: communication apart, engines apart, lists by urgency,
- * and for few nodes all placements. */
+/* Starting points: communication apart, engines apart, list scheduling, and for few nodes all
+ * placements. */
 void weir__tune_seeds(struct weir__tuner *t);
 
 /* ---- tune_bound.c ---- */
 
-/* The least that any setting takes, and what each unit does alone. */
+/* Computes a lower bound for all settings, and the time of each unit alone. */
 weir_status weir__tune_find_bound(struct weir__tuner *t);
 
 /* ---- tune_explain.c ---- */

@@ -1,4 +1,4 @@
-/* What a setting takes: the copies are changed, and the model is asked. */
+/* Evaluates a setting: changes the copies and runs the model. */
 #include "graph/predict/tune_state.h"
 
 #include <time.h>
@@ -24,7 +24,7 @@ static void heap_push(struct weir__tuner *t, int n, int v)
     t->heap[i] = v;
 }
 
-/* Takes the least of n. */
+/* Removes the smallest of n entries. */
 static int heap_pop(struct weir__tuner *t, int n)
 {
     int least = t->heap[0], v = t->heap[n - 1], i = 0, child;
@@ -40,7 +40,7 @@ static int heap_pop(struct weir__tuner *t, int n)
     return least;
 }
 
-/* The topological order that comes closest to the shifted places; nodes of the input. */
+/* Finds the topological order closest to the shifted places; in nodes of the input. */
 static void sort_nodes(struct weir__tuner *t, const struct weir__tune_graph *g, const int *setting)
 {
     int n = g->from->nnodes, waiting = 0;
@@ -48,7 +48,8 @@ static void sort_nodes(struct weir__tuner *t, const struct weir__tune_graph *g, 
     for (int v = 0; v < n; v++) {
         int shift = setting[weir__at_shift(t, g->unit[v])];
 
-        /* A shifted node comes before or behind the one at its new place, the way it went. */
+        /* A shifted node goes before or behind the node at its new place, depending on its
+         * direction. */
         t->key[v] = 4 * ((int64_t)v + shift) + 2 * (shift > 0) - 2 * (shift < 0);
         t->degree[v] = g->nbefore[v];
         if (!t->degree[v])
@@ -74,7 +75,7 @@ static weir_status apply_order(struct weir__tuner *t, struct weir__tune_graph *g
     sort_nodes(t, g, setting);
     for (int i = 0; i < n; i++) {
         same &= g->at[t->order[i]] == i;
-        t->degree[i] = g->at[t->order[i]]; /* the same order, by where nodes are now */
+        t->degree[i] = g->at[t->order[i]]; /* the same order in present indices */
     }
     if (same)
         return WEIR_OK;
@@ -153,7 +154,7 @@ uint64_t weir__tune_try(struct weir__tuner *t, const int *setting)
         (t->status = weir__predict(t->by_rank, t->nranks, &how, &p)))
         return ps;
     if (!p.run.deadlock)
-        ps = p.makespan + p.streams; /* a stream that gains less than it costs is none */
+        ps = p.makespan + p.streams; /* a stream must gain more than it costs */
     weir__prediction_fini(&p);
     return ps;
 }
