@@ -1,10 +1,10 @@
-/* A graph for Graphviz: streams by colour; data solid, control dashed, order from
- * in-place writes dotted, and bold where an edge crosses streams and so needs a sync. */
+/* A graph for Graphviz: streams by colour; data edges solid, control edges dashed, the order of
+ * in-place writes dotted; bold where an edge crosses streams and so needs a sync. */
 #include <string.h>
 
 #include "graph/build/graph.h"
 
-/* Of brewer's set3, in turn by label. */
+/* From ColorBrewer's Set3, in turn by label. */
 static const char *const colours[] = {"#8dd3c7", "#ffffb3", "#bebada", "#fb8072", "#80b1d3",
                                       "#fdb462", "#b3de69", "#fccde5", "#d9d9d9", "#bc80bd"};
 

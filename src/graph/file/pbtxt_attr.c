@@ -18,8 +18,8 @@ const struct weir__pb_attr *weir__pb_attr_find(const struct weir__pb_file *f,
 
 /* ---- text forms ---- */
 
-/* Begins as a value or a tensor description printed as text does: most strings do not,
- * and are spared the rest. */
+/* Whether the string begins like a value or a tensor description in text form. Most strings do not,
+ * and skip the full check. */
 static bool has_form_head(const char *data, size_t size)
 {
     static const char *const heads[] = {"s",    "i", "f",     "b",      "dt",   "type",
@@ -54,7 +54,7 @@ bool weir__pb_is_text_form(const char *data, size_t size)
     return true;
 }
 
-/* The value is this one string and nothing else; it may hold a text form. */
+/* If the value is a single string that holds a text form, continues reading inside that. */
 static weir_status unwrap(struct weir__pb_value *v, const struct weir__pb_event *e)
 {
     size_t size;
@@ -151,7 +151,7 @@ static weir_status wrong_type(const struct weir__pb_value *v, const struct weir_
                                weir__pb_make_excerpt(e->raw, e->raw_size).text, wanted);
 }
 
-/* What a short scalar says, a string without its quotes; NULL if it is too long. */
+/* The text of a short scalar, a string without its quotes; NULL if it is too long. */
 static const char *short_text(const struct weir__pb_value *v, const struct weir__pb_event *e,
                               char buffer[64])
 {
@@ -262,7 +262,7 @@ weir_status weir__pb_to_dtype(const struct weir__pb_value *v, const struct weir_
 
 /* ---- attributes of one scalar ---- */
 
-/* Opens the attribute and reads the first scalar of it; *found is false if there is none. */
+/* Opens the attribute and reads its first scalar; *found is false if there is none. */
 static weir_status open_first(struct weir__pb_file *f, const struct weir__pb_node *n,
                               const char *key, struct weir__pb_value *v, struct weir__pb_event *e,
                               bool *found)

@@ -6,8 +6,8 @@
 #include "graph/file/pbtxt_file.h"
 #include "tensor/op.h"
 
-/* The scalars of a value one by one, whatever messages and lists they are in. If all
- * there is is one string that holds a text form, its scalars are given instead. */
+/* Reads the scalars of a value one by one, at any depth of messages and lists. If the value is a
+ * single string that holds a text form, gives the scalars of that instead. */
 struct weir__pb_value {
     struct weir__pb_file *file;
     const struct weir__pb_node *node;
@@ -17,7 +17,7 @@ struct weir__pb_value {
     char *decoded; /* what `inner` reads */
 };
 
-/* The node's attribute of that name, or NULL. The last one counts. */
+/* The node's attribute of that name, or NULL. If there are several, the last one. */
 const struct weir__pb_attr *weir__pb_attr_find(const struct weir__pb_file *f,
                                                const struct weir__pb_node *n, const char *key);
 
@@ -27,7 +27,8 @@ weir_status weir__pb_value_open(struct weir__pb_value *v, struct weir__pb_file *
 weir_status weir__pb_value_next(struct weir__pb_value *v, struct weir__pb_event *e);
 void weir__pb_value_close(struct weir__pb_value *v);
 
-/* Fails at the attribute: "node 'x': attribute 'key' " and the sentence's rest. */
+/* Fails at the attribute: the message is "node 'x': attribute 'key' " and the formatted rest of the
+ * sentence. */
 weir_status weir__pb_value_fail(const struct weir__pb_value *v, weir_status status,
                                 const char *format, ...) WEIR_PRINTF(3, 4);
 
@@ -45,7 +46,7 @@ weir_status weir__pb_to_string(const struct weir__pb_value *v, const struct weir
 weir_status weir__pb_to_dtype(const struct weir__pb_value *v, const struct weir__pb_event *e,
                               weir_dtype *out);
 
-/* An attribute that is one scalar; *out keeps what it was if there is no such one. */
+/* An attribute that is one scalar. Without such an attribute *out stays unchanged. */
 weir_status weir__pb_attr_int(struct weir__pb_file *f, const struct weir__pb_node *n,
                               const char *key, int64_t *out);
 weir_status weir__pb_attr_bool(struct weir__pb_file *f, const struct weir__pb_node *n,
@@ -56,19 +57,19 @@ weir_status weir__pb_attr_string(struct weir__pb_file *f, const struct weir__pb_
 weir_status weir__pb_attr_ints(struct weir__pb_file *f, const struct weir__pb_node *n,
                                const char *key, int64_t *out, int max, int *count);
 
-/* The operator's parameters from the attributes named as its fields; what is not there
- * is 0. `params` has op->params_size bytes. */
+/* Reads the operator's parameters from the attributes named like its fields; absent ones are 0.
+ * `params` has op->params_size bytes. */
 weir_status weir__pb_params(struct weir__pb_file *f, const struct weir__pb_node *n,
                             const struct weir__op *op, void *params);
 
-/* Loading would take the string for a text form and unwrap it. */
+/* Whether loading would take the string for a text form and unwrap it. */
 bool weir__pb_is_text_form(const char *data, size_t size);
 
-/* The field that says how many entries of the array field `of` count ("ndims" of
- * "dims"), or NULL: then all of them do. */
+/* The field that counts the valid entries of the array field `of` ("ndims" for "dims"). NULL: all
+ * entries are valid. */
 const struct weir__op_field *weir__pb_count_field(const struct weir__op *op,
                                                   const struct weir__op_field *of);
-/* The field is such a count: in files it follows from its array. */
+/* Whether the field is such a count. Files do not contain counts: they follow from the array. */
 bool weir__pb_is_count(const struct weir__op *op, const struct weir__op_field *field);
 
 #endif

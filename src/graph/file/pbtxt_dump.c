@@ -1,5 +1,5 @@
-/* A graph as a graph file: inputs, constants, nodes in program order, results. Operands
- * that are not a whole value get a View node of their own, just before their user. */
+/* Writes a graph as a graph file: inputs, constants, nodes in program order, results. An operand
+ * that is not a whole value gets a View node just before its user. */
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void end_node(struct dumper *d)
     weir__text_add(&d->text, "}\n");
 }
 
-/* A name that ends in ":12" would read as an output's. */
+/* Whether the name ends like an output reference (":12"). */
 static bool ends_in_index(const char *name)
 {
     const char *colon = strrchr(name, ':');
@@ -92,13 +92,15 @@ static bool is_whole(const struct dumper *d, const struct weir__operand *o)
            (!memcmp(a->stride, b->stride, bytes) || weir__view_is_contiguous(a));
 }
 
-/* Once sizes are decided the view itself says all. */
+/* Whether the view is written as steps. After sizes are decided its shape and strides are
+ * enough. */
 static bool has_recipe(const struct dumper *d, const struct weir__operand *o)
 {
     return d->g->dynamic && o->recipe;
 }
 
-/* Begins a View of `input`, or of the whole value; gives its name, NULL with text.failed. */
+/* Begins a View of `input`, or of the whole value if that is NULL. Returns its name; NULL with
+ * text.failed. */
 static char *begin_view(struct dumper *d, const char *name, const char *input, int value)
 {
     char *own = weir__pb_names_add(&d->names, name);
@@ -117,7 +119,7 @@ static char *begin_view(struct dumper *d, const char *name, const char *input, i
     return own;
 }
 
-/* A View node for each step; gives the last one's name. */
+/* Writes a View node for each step. Returns the last one's name. */
 static char *add_steps(struct dumper *d, const char *name, const struct weir__recipe *r, int value)
 {
     char *input = r->before ? add_steps(d, name, r->before, value) : NULL;
@@ -146,7 +148,7 @@ static char *add_strided(struct dumper *d, const char *name, const struct weir__
     return own;
 }
 
-/* Writes View nodes for those of the operands that need one and keeps their names. */
+/* Writes View nodes for the operands that need one, and keeps their names. */
 static void add_views(struct dumper *d, const char *user, const char *role,
                       const struct weir__operand *operands, int n, char **views)
 {
@@ -228,7 +230,7 @@ static void add_node(struct dumper *d, int index)
     end_node(d);
 }
 
-/* ---- the ends ---- */
+/* ---- inputs and outputs ---- */
 
 static void begin_end(struct dumper *d, int value, const char *op)
 {
@@ -329,7 +331,7 @@ static weir_status dump(struct dumper *d)
     return st;
 }
 
-/* Names of sizes are numbers of this process: the file has the examples. */
+/* Named sizes are numbers valid only in this process: the file holds the examples instead. */
 static char *dump_examples(const weir_graph *g)
 {
     weir_graph *examples;
@@ -357,7 +359,7 @@ char *weir_graph_dump(const weir_graph *g)
         weir__fail_nomem("creating the locale to write a graph");
         return NULL;
     }
-    before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
+    before = uselocale(plain); /* numbers have a decimal point in every locale */
     weir__pb_names_init(&d.names, g);
     st = d.names.failed ? weir__fail_nomem("allocating the names of a graph of %d nodes", g->nnodes)
                         : dump(&d);

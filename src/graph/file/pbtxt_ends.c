@@ -1,8 +1,8 @@
 /* Inputs and constants: nodes that compute nothing but have a type and a shape.
  *
- * weir's own are attributes dtype, shape and, in hexadecimal, data. Other tools describe
- * the output in an attribute "[o]..." or put a tensor message into `value`; fields of
- * those are known by their names alone. */
+ * weir writes them as attributes dtype, shape and, in hexadecimal, data. Other tools describe the
+ * output in an attribute "[o]..." or put a tensor message into `value`; their fields are recognised
+ * by name. */
 #include <string.h>
 
 #include "base/half.h"
@@ -11,7 +11,7 @@
 weir_status weir__pb_at_node(const struct weir__pb_file *f, const struct weir__pb_node *n,
                              weir_status status)
 {
-    /* What is wrong with the machine rather than the file stays as it is. */
+    /* Errors of the machine rather than of the file keep their status and message. */
     if (!status || status == WEIR_ENOMEM || status == WEIR_EOOM || status == WEIR_EIO)
         return status;
     return weir__pb_fail_node(f, WEIR_EINVAL, n, "%s", weir_last_error());
@@ -34,7 +34,7 @@ static bool is_named_any(const struct weir__pb_event *e, const char *const *name
     return false;
 }
 
-/* What a description says: `dtype`, and the sizes of `shape { dim }` however written. */
+/* Reads a description: `dtype`, and the sizes of `shape { dim }` in any notation. */
 static weir_status read_description(struct weir__pb_value *v, struct type *t)
 {
     static const char *const dtypes[] = {"dtype", "dt", "type", NULL};
@@ -190,7 +190,7 @@ static weir_status store(const struct weir__pb_value *v, const struct weir__pb_e
     return WEIR_OK;
 }
 
-/* Raw bytes of a tensor message. */
+/* Stores the raw bytes of a tensor message. */
 static weir_status store_raw(const struct weir__pb_value *v, const struct weir__pb_event *e,
                              char *data, size_t bytes)
 {
@@ -211,7 +211,7 @@ static weir_status store_raw(const struct weir__pb_value *v, const struct weir__
     return st;
 }
 
-/* Values one by one, one for all, or raw bytes. */
+/* Reads one value per element, or one for all elements, or raw bytes. */
 static weir_status read_values(struct weir__pb_value *v, weir_dtype dtype, int64_t numel,
                                char *data)
 {
@@ -250,7 +250,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "00ff..": one literal without escapes, so that large ones are read in place. */
+/* Reads "00ff..": must be one literal without escapes, so that a large one is read in place. */
 static weir_status read_hex(struct weir__pb_value *v, char *data, size_t bytes)
 {
     struct weir__pb_event e;
@@ -272,7 +272,7 @@ static weir_status read_hex(struct weir__pb_value *v, char *data, size_t bytes)
     return WEIR_OK;
 }
 
-/* The bytes of a constant from the attribute that has them. */
+/* Reads the bytes of a constant from its attribute. */
 static weir_status read_bytes(struct weir__pb_file *f, const struct weir__pb_node *n,
                               const struct weir__pb_attr *a, const struct weir__view *view,
                               char *data, size_t bytes)
@@ -328,7 +328,8 @@ weir_status weir__pb_load_constant(struct weir__pb_file *f, const struct weir__p
     if ((st = weir__view_init(&view, t.dtype, t.ndim, t.shape)))
         return weir__pb_at_node(f, n, st);
     bytes = weir__view_numel(&view) * (int64_t)weir_dtype_size(t.dtype);
-    /* A short file must not take all memory; what is spelt out is as long as its text. */
+    /* Bounds constants whose bytes are not in the file, so that a short file cannot take all
+     * memory. Other constants are at most as long as their text. */
     if (!a || (size_t)bytes > a->end - a->begin) {
         if (bytes > WEIR__PB_MAX_ZEROS - *zeros)
             return weir__pb_fail_node(f, WEIR_EINVAL, n,

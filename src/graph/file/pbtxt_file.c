@@ -1,4 +1,4 @@
-/* From events to records. */
+/* Builds records from the events of the reader. */
 #include "graph/file/pbtxt_file.h"
 
 #include <limits.h>
@@ -21,7 +21,8 @@ static char *chunk_alloc(struct weir__pb_chunk **list, size_t size)
     struct weir__pb_chunk *c = *list;
 
     if (!c || c->size - c->used < size) {
-        /* large ones lie apart, so that those of references can go back to the system */
+        /* chunks grow, because the C library returns large ones to the system when they are
+         * freed */
         size_t twice = c ? 2 * c->size : 4096, room = twice < MOST_CHUNK ? twice : MOST_CHUNK;
 
         room = size > room ? size : room;
@@ -34,7 +35,7 @@ static char *chunk_alloc(struct weir__pb_chunk **list, size_t size)
     return c->data + c->used - size;
 }
 
-/* Room for one more entry. */
+/* Ensures room for one more entry. */
 static weir_status grow(struct weir__pb_file *f, void *array, int n, int *cap, size_t size)
 {
     int want = *cap ? 2 * *cap : 64;
@@ -165,7 +166,7 @@ weir_status weir__pb_file_word(struct weir__pb_file *f, const struct weir__pb_te
 
 /* ---- references ---- */
 
-/* "name:12" is output 12 of name; *index is 0 and nothing is cut if there is none. */
+/* Splits "name:12", output 12 of name. Without an index, *index is 0 and the name stays. */
 static bool cut_index(char *name, int *index)
 {
     char *colon = strrchr(name, ':');
@@ -303,7 +304,7 @@ static weir_status read_node(struct weir__pb_file *f, struct weir__pb_reader *r,
     return WEIR_OK;
 }
 
-/* What stands outside of nodes: a node, or another field, which means nothing here. */
+/* Reads a top-level field: a node, or another field, which is skipped. */
 static weir_status read_field(struct weir__pb_file *f, struct weir__pb_reader *r,
                               struct weir__pb_event *e)
 {
@@ -314,8 +315,8 @@ static weir_status read_field(struct weir__pb_file *f, struct weir__pb_reader *r
     return weir__pb_is_named(e, "node") ? read_node(f, r, e->at) : weir__pb_skip(r, NULL);
 }
 
-/* Brings more of the text, which is needed from `at` on: a piece, or as much again if what begins
- * there is larger than that. */
+/* Brings more of the text that is needed from `at` on: one piece, or twice as much if the field at
+ * `at` is longer than a piece. */
 static weir_status bring_more(struct weir__pb_file *f, size_t at)
 {
     struct weir__pb_text *t = &f->text;
@@ -332,8 +333,8 @@ static weir_status bring_more(struct weir__pb_file *f, size_t at)
     return WEIR_OK;
 }
 
-/* A field that reaches the end of what is there, or makes no sense so far, is read again with more
- * of the text. */
+/* Reads field by field. A field that reaches the end of the loaded text, or does not parse yet, is
+ * read again with more of the text. */
 static weir_status parse(struct weir__pb_file *f)
 {
     struct weir__pb_reader r;

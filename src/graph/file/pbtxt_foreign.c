@@ -1,5 +1,5 @@
-/* Attributes that mean nothing to weir: those of operators are kept as text and dumped
- * again; inputs, constants and views have no place for them. A file is warned of once. */
+/* Attributes that weir does not know. Those of operators are kept as text and dumped again; inputs,
+ * constants and views cannot keep them. One warning is logged per file. */
 #include <string.h>
 
 #include "graph/file/pbtxt_load.h"
@@ -36,7 +36,7 @@ static bool is_known(const struct weir__op *op, const char *key)
     return is_field(op, key) || is_any(key, marks) || weir__pb_is_transpose(op, key);
 }
 
-/* The value anew, so that neither comments nor line breaks of the file are in it. */
+/* Writes the value again from its events, without the file's comments and line breaks. */
 static weir_status add_value(struct weir__pb_file *f, const struct weir__pb_attr *a,
                              struct weir__text *text)
 {

@@ -1,4 +1,4 @@
-/* Graph files: from records to a graph. */
+/* Builds a graph from the records of a graph file. */
 #include "graph/file/pbtxt_load.h"
 
 #include <locale.h>
@@ -11,7 +11,8 @@ enum { LARGE_FILE = 1 << 24, MAX_FILE = 1 << 29 }; /* 16 MiB; a million nodes */
 
 /* ---- outputs ---- */
 
-/* Output k of NetOutput is called as the k-th of `names` says, or as what it names. */
+/* Loads output k of NetOutput. Its name is the k-th of `names`, or else the name of what it refers
+ * to. */
 static weir_status load_output(struct weir__pb_loader *l, const struct weir__pb_ref *ref,
                                const char *name)
 {
@@ -119,14 +120,14 @@ static weir_status load_nodes(struct weir__pb_loader *l)
         weir__pb_source_keep(f->text.source, at, at + 1);
         st = load_node(l, l->order[i]);
     }
-    /* Results are what values hold in the end, wherever the file names them. */
+    /* Outputs come last: they are the final contents of values, wherever the file names them. */
     for (int i = 0; i < f->nnodes && !st; i++)
         if (is_outputs(&f->nodes[i]))
             st = load_outputs(l, &f->nodes[i]);
     return st;
 }
 
-/* The text, or a source of it. */
+/* Loads from the text, or from a source of it. */
 static weir_status load_text(weir_device *dev, const char *text, size_t size,
                              struct weir__pb_source *source, const char *where, weir_graph **out)
 {
@@ -137,7 +138,7 @@ static weir_status load_text(weir_device *dev, const char *text, size_t size,
     *out = NULL;
     if (!plain)
         return weir__fail_nomem("creating the locale to read %s", where ? where : "a graph");
-    before = uselocale(plain); /* numbers have a point, whatever the program's locale says */
+    before = uselocale(plain); /* numbers have a decimal point in every locale */
     st = source ? weir__pb_file_parse_source(&l.file, where, source)
                 : weir__pb_file_parse(&l.file, where ? where : "graph", text, size);
     if (!st && !(st = weir_graph_create(dev, &l.g)))

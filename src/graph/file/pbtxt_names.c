@@ -1,5 +1,5 @@
-/* One name for each node of a dumped file. The same graph always gets the same ones, and
- * a loaded one those of its file. */
+/* Unique names for the nodes of a dumped file. The same graph always gets the same names, and a
+ * loaded graph gets the names of its file. */
 #include "graph/file/pbtxt_names.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static bool make_room(struct weir__pb_names *names)
 
 char *weir__pb_names_add(struct weir__pb_names *names, const char *name)
 {
-    bool control = *name == '^'; /* would read as a control input */
+    bool control = *name == '^'; /* a leading '^' would mark a control input */
     size_t size = strlen(name) + 24;
     char *fresh = weir__malloc(size), **slot;
 

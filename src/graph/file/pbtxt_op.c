@@ -1,4 +1,4 @@
-/* Operator nodes: the row, its parameters, and what scopes said. */
+/* Loads operator nodes: the row, its parameters, and the marks of scopes. */
 #include <string.h>
 
 #include "graph/file/pbtxt_load.h"
@@ -24,7 +24,7 @@ static weir_status find_op(const struct weir__pb_loader *l, const struct weir__p
     return WEIR_OK;
 }
 
-/* Matrix products of other tools transpose by attribute, weir's by strides. */
+/* Other tools transpose operands of matrix products by attribute, weir by strides. */
 static const char *const transposes[2][4] = {
     {"transpose_a", "transpose_x1", "adj_x", "adj_x1"},
     {"transpose_b", "transpose_x2", "adj_y", "adj_x2"},
@@ -75,7 +75,7 @@ static weir_status in_range(struct weir__pb_loader *l, const struct weir__pb_nod
     return WEIR_OK;
 }
 
-/* What the device has is checked when the graph is compiled. */
+/* Loads a core limit. Compiling checks it against the device's cores. */
 static weir_status load_limit(struct weir__pb_loader *l, const struct weir__pb_node *n,
                               const char *key, int *out)
 {
@@ -183,7 +183,7 @@ weir_status weir__pb_load_operator(struct weir__pb_loader *l, const struct weir_
     if (l->nwaits > waits &&
         !(control = weir__pb_file_ints(&l->file, l->waits + waits, l->nwaits - waits)))
         return weir__fail_nomem("%s: allocating node '%.80s'", l->file.text.where, n->name);
-    l->g->adopts = true; /* the file's become the graph's */
+    l->g->adopts = true; /* the graph takes over the file's strings */
     st = weir__graph_add_node(l->g, op, n->name, params, in, nin, ninto ? into : NULL, &marks,
                               control, l->nwaits - waits, &m->node);
     l->g->adopts = false;

@@ -1,4 +1,4 @@
-/* Inputs of nodes: what they read and what they run after. */
+/* Inputs of nodes: the operands they read and the nodes they run after. */
 #include <string.h>
 
 #include "graph/file/pbtxt_load.h"
@@ -77,7 +77,7 @@ weir_status weir__pb_operands(const struct weir__pb_loader *l, const struct weir
     return WEIR_OK;
 }
 
-/* ---- what runs after what ---- */
+/* ---- nodes to run after ---- */
 
 static weir_status append_wait(struct weir__pb_loader *l, int node)
 {
@@ -132,9 +132,9 @@ weir_status weir__pb_collect_waits(struct weir__pb_loader *l, const struct weir_
     return st;
 }
 
-/* ---- operands seen anew ---- */
+/* ---- views ---- */
 
-/* The view's elements, from `offset` elements on, must lie in the whole value. */
+/* Checks that the view's elements, from `offset` elements on, lie within the whole value. */
 static weir_status check_view(const struct weir__pb_loader *l, const struct weir__pb_node *n,
                               const struct weir__view *v, int64_t offset,
                               const struct weir__value *value)
@@ -152,7 +152,7 @@ static weir_status check_view(const struct weir__pb_loader *l, const struct weir
     }
     for (int d = 0; d < v->ndim; d++)
         if (!v->shape[d])
-            last = offset - 1; /* no elements: only the offset must fit */
+            last = offset - 1; /* no elements: only the offset must be in range */
     if (offset < 0 || offset > numel || last >= numel)
         return weir__pb_fail_node(
             &l->file, WEIR_EINVAL, n, "the view %s reaches beyond the %lld elements of %s",
@@ -176,7 +176,8 @@ weir_status weir__pb_step(struct weir__pb_loader *l, struct weir__operand *o,
     return st;
 }
 
-/* A View that says how it is made. *found is false if this one does not. */
+/* Loads a View given as slice, permute, reshape or expand. *found is false if it is none of
+ * these. */
 static weir_status load_step(struct weir__pb_loader *l, const struct weir__pb_node *n,
                              struct weir__operand *o, bool *found)
 {
@@ -231,7 +232,7 @@ static weir_status load_view(struct weir__pb_loader *l, const struct weir__pb_no
         return weir__pb_at_node(&l->file, n, st);
     if (nstrides > 0)
         memcpy(v.stride, strides, (size_t)nstrides * sizeof *strides);
-    /* Offsets count from where the input's own view begins. */
+    /* Offsets count from the start of the input's own view. */
     if (__builtin_add_overflow(offset, (int64_t)(intptr_t)o->view.data / size, &offset))
         offset = -1;
     if ((st = check_view(l, n, &v, offset, &l->g->values[o->value])))

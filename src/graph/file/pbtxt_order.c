@@ -1,4 +1,4 @@
-/* Names to nodes, and an order in which each node comes after what it needs. */
+/* Resolves names to nodes, and finds an order in which each node comes after the nodes it needs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,8 @@
 
 struct slot {
     int node;     /* its number + 1; 0 is empty */
-    uint32_t tag; /* of its name; where tags differ, names do, and need not be read */
+    uint32_t tag; /* hash of its name: names with different tags differ, so they need no
+                   * comparison */
 };
 
 struct names {
@@ -26,7 +27,7 @@ static uint64_t hash(const struct names *t, const char *name)
     return h;
 }
 
-/* The node's slot, or the empty one that it would have, with its tag. */
+/* The node's slot, or the empty slot where it belongs, with its tag set. */
 static struct slot *find(const struct names *t, const struct weir__pb_file *f, const char *name)
 {
     uint64_t h = hash(t, name);
@@ -84,7 +85,7 @@ weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
 
     while (size < 2 * (size_t)f->nnodes)
         size *= 2;
-    /* A seed that a file's author cannot know, so that names do not collide on purpose. */
+    /* The author of a file cannot know this seed, so names cannot be made to collide. */
     t = (struct names){.mask = size - 1, .seed = (uintptr_t)f->nodes ^ (uintptr_t)&t};
     if (!(t.slots = weir__calloc(size, sizeof *t.slots)))
         return weir__fail_nomem("%s: allocating the names of %d nodes", f->text.where, f->nnodes);
@@ -99,9 +100,9 @@ weir_status weir__pb_resolve(struct weir__pb_file *f, bool lenient)
 /* ---- order ---- */
 
 struct walk {
-    int *stack;  /* nodes under way, each needed by the one below it */
-    int *cursor; /* by node: what it needs that was looked at; -1 not begun, nrefs + 2 done */
-    int *before; /* by node: the one before it on the stream that its label names; -1 */
+    int *stack;  /* the path of the search: each node is needed by the one below it */
+    int *cursor; /* by node: how many of its needs were visited; -1: not begun, nrefs + 2: done */
+    int *before; /* by node: the previous node with the same stream label; -1: none */
     int depth;
 };
 
@@ -128,8 +129,8 @@ static bool is_done(const struct weir__pb_file *f, const struct walk *w, int nod
     return w->cursor[node] > f->nodes[node].nrefs + 1;
 }
 
-/* What the node needs next: what is before it on its stream, then what it names; -1 for
- * nothing. */
+/* The next need of the node: first the previous node on its stream, then the nodes it names. -1 if
+ * this one is empty. */
 static int next_need(const struct weir__pb_file *f, struct walk *w, int node)
 {
     int at = w->cursor[node]++;
@@ -137,7 +138,7 @@ static int next_need(const struct weir__pb_file *f, struct walk *w, int node)
     return at ? f->refs[f->nodes[node].refs + at - 1].node : w->before[node];
 }
 
-/* Puts `root` and what it needs into the order. */
+/* Adds `root` and what it needs to the order. */
 static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root, int *order,
                          int *count)
 {
@@ -164,8 +165,8 @@ static weir_status visit(const struct weir__pb_file *f, struct walk *w, int root
     return WEIR_OK;
 }
 
-/* Inputs, whose order a caller relies on, and constants; what runs; what only names what others
- * make. */
+/* GIVEN: inputs, whose order callers rely on, and constants. RUNS: operators. NAMES: nodes that
+ * only refer to results of other nodes. */
 enum role { GIVEN, RUNS, NAMES, ROLES };
 
 static enum role role_of(const struct weir__pb_node *n)
@@ -183,8 +184,8 @@ static enum role role_of(const struct weir__pb_node *n)
     return RUNS;
 }
 
-/* By role first: a name that stands early in the file must not pull what it names over updates
- * in place that the file has before it. */
+/* Visits nodes role by role. Otherwise a NAMES node early in the file would pull an operator ahead
+ * of in-place updates that the file has before it. */
 static weir_status visit_all(const struct weir__pb_file *f, struct walk *w, int *order)
 {
     weir_status st = WEIR_OK;
@@ -231,7 +232,7 @@ weir_status weir__pb_labels(struct weir__pb_file *f, int *same)
     return st;
 }
 
-/* Of each node the one before it on the stream of its label. */
+/* Finds for each node the previous node with the same stream label. */
 static weir_status find_before(struct weir__pb_file *f, int *before)
 {
     int *last = weir__calloc((size_t)f->nnodes + 1, sizeof *last);
@@ -265,7 +266,7 @@ weir_status weir__pb_sort(struct weir__pb_file *f, int **order)
     else
         st = find_before(f, w.before);
     if (!st && visit_all(f, &w, *order)) {
-        /* Inputs and places on streams contradict each other: inputs count. */
+        /* Inputs and stream order contradict each other: only inputs count. */
         memset(w.before, -1, n * sizeof *w.before);
         st = visit_all(f, &w, *order);
     }

@@ -1,4 +1,4 @@
-/* Operator parameters from attributes, by the row's table of fields. */
+/* Operator parameters from attributes, using the row's table of fields. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static weir_status store_string(const struct weir__pb_value *v, const struct wei
     return WEIR_OK;
 }
 
-/* Entry i of the field. */
+/* Stores entry i of the field. */
 static weir_status store(const struct weir__pb_value *v, const struct weir__pb_event *e,
                          const struct weir__op_field *field, size_t i, char *params)
 {

@@ -1,4 +1,4 @@
-/* The event stream: a lexer and a stack of what is open. */
+/* The event stream: a lexer and a stack of open messages and arrays. */
 #include "graph/file/pbtxt_read.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ void weir__pb_place(const struct weir__pb_text *text, size_t at, size_t *line, s
 {
     *line = *column = 1;
     if (weir__pb_source_need(text->source, 0, at))
-        return; /* somebody has cut the file meanwhile */
+        return; /* the file was truncated meanwhile */
     for (size_t i = 0; i < at && i < text->size; i++) {
         *column = text->data[i] == '\n' ? 1 : *column + 1;
         *line += text->data[i] == '\n';
@@ -50,7 +50,13 @@ weir_status weir__pb_fail(const struct weir__pb_text *text, weir_status status, 
 
 /* ---- tokens ---- */
 
-enum { TOKEN_END = 256, TOKEN_WORD, TOKEN_NUMBER, TOKEN_STRING }; /* else the character */
+enum {
+    TOKEN_END = 256,
+    TOKEN_WORD,
+    TOKEN_NUMBER,
+    TOKEN_STRING
+}; /* other tokens are their
+    * character */
 
 struct token {
     int kind;
@@ -83,7 +89,7 @@ static size_t skip_space(const struct weir__pb_text *t, size_t at)
     return at;
 }
 
-/* Behind the closing quote of the literal that begins at `at`. */
+/* Finds the position behind the closing quote of the literal that begins at `at`. */
 static weir_status skip_literal(const struct weir__pb_text *t, size_t at, size_t *end)
 {
     char quote = t->data[at];
@@ -129,7 +135,7 @@ static void lex_word(const struct weir__pb_text *t, struct token *token)
     token->size = i - token->at;
 }
 
-/* The token at r->at, which moves behind it. */
+/* Reads the token at r->at and moves r->at behind it. */
 static weir_status lex(struct weir__pb_reader *r, struct token *token)
 {
     const struct weir__pb_text *t = r->text;
@@ -195,8 +201,8 @@ static void skip_separator(struct weir__pb_reader *r)
         r->at++;
 }
 
-/* The value that begins with `token`; *open says that it began an array, which is no
- * event of its own. */
+/* Reads the value that begins with `token`. *open: it was the start of an array, which is no event
+ * of its own. */
 static weir_status read_value(struct weir__pb_reader *r, const struct token *token, bool in_array,
                               struct weir__pb_event *e, bool *open)
 {
@@ -229,7 +235,7 @@ static weir_status read_value(struct weir__pb_reader *r, const struct token *tok
     return unexpected(r, token, "a value");
 }
 
-/* The next entry of the innermost array, or its end (*open). */
+/* Reads the next entry of the innermost array, or its end (*open). */
 static weir_status read_entry(struct weir__pb_reader *r, struct weir__pb_event *e, bool *open)
 {
     struct weir__pb_level *level = &r->levels[r->depth - 1];
@@ -256,7 +262,7 @@ static weir_status read_entry(struct weir__pb_reader *r, struct weir__pb_event *
     return read_value(r, &token, true, e, open);
 }
 
-/* An extension's name is in brackets. */
+/* Reads the name of an extension, in brackets. */
 static weir_status read_bracketed(struct weir__pb_reader *r, struct token *name)
 {
     const char *begin = r->text->data + name->at,

@@ -1,8 +1,8 @@
 /* Protobuf text format as a stream of events: fields, opened and closed messages.
  *
- * Nothing is allocated and nothing recurses, so a hostile text costs time linear in its
- * size and no memory. `[a, b]` is read as a repeated field; `;` and `,` between fields
- * and `#` comments are skipped; adjacent strings are one.
+ * The reader neither allocates nor recurses, so a hostile text costs only time linear in its size.
+ * `[a, b]` is read as a repeated field; `;` and `,` between fields and `#` comments are skipped;
+ * adjacent strings are one.
  */
 #ifndef WEIR_GRAPH_FILE_PBTXT_READ_H
 #define WEIR_GRAPH_FILE_PBTXT_READ_H
@@ -11,25 +11,25 @@
 
 #define WEIR__PB_MAX_DEPTH 64
 
-/* What is read: a file, or the text form inside one of its strings. */
+/* The text that is read: a file, or the text form inside one of its strings. */
 struct weir__pb_text {
     const char *where; /* for messages; NULL: failures leave no message */
     const char *data;
     size_t size;
     const struct weir__pb_text *outer; /* the text whose string this is, or NULL */
     size_t outer_at;
-    struct weir__pb_source *source; /* that brings what is not there; NULL: all of it is */
-    bool partial;                   /* more is to come: failures leave no message */
+    struct weir__pb_source *source; /* loads more of the text; NULL: all of it is loaded */
+    bool partial;                   /* more text follows: failures leave no message */
 };
 
 /* Line and column of a byte, from 1. */
 void weir__pb_place(const struct weir__pb_text *text, size_t at, size_t *line, size_t *column);
 
-/* Fails with `where:line:column: ` of the byte `at` in front. */
+/* Fails with the position of byte `at`, `where:line:column: `, in front of the message. */
 weir_status weir__pb_fail(const struct weir__pb_text *text, weir_status status, size_t at,
                           const char *format, ...) WEIR_PRINTF(4, 5);
 
-/* A piece of the text for a message: shortened, printable, usable inside a call. */
+/* An excerpt of the text for a message: shortened and printable. */
 struct weir__pb_excerpt {
     char text[48];
 };
@@ -48,9 +48,9 @@ struct weir__pb_event {
     enum weir__pb_kind kind;
     const char *name; /* of the field; for scalars and OPEN */
     size_t name_size;
-    const char *raw; /* of a scalar, as written */
+    const char *raw; /* text of a scalar, as written */
     size_t raw_size;
-    size_t at; /* where the scalar or brace is */
+    size_t at; /* position of the scalar or brace */
 };
 
 struct weir__pb_reader {
@@ -66,10 +66,10 @@ struct weir__pb_reader {
 };
 
 void weir__pb_reader_init(struct weir__pb_reader *r, const struct weir__pb_text *text);
-/* returns  WEIR_EPARSE with the place. After END it stays at END. */
+/* returns  WEIR_EPARSE with the place. After END every call gives END. */
 weir_status weir__pb_next(struct weir__pb_reader *r, struct weir__pb_event *e);
-/* Reads on behind the message whose OPEN was the last event; `end`, unless NULL, is where
- * its closing brace is. */
+/* Skips the rest of the message whose OPEN was the last event. Unless `end` is NULL, *end becomes
+ * the position of its closing brace. */
 weir_status weir__pb_skip(struct weir__pb_reader *r, size_t *end);
 
 static inline bool weir__pb_is_scalar(const struct weir__pb_event *e)
@@ -78,7 +78,7 @@ static inline bool weir__pb_is_scalar(const struct weir__pb_event *e)
 }
 bool weir__pb_is_named(const struct weir__pb_event *e, const char *name);
 
-/* The bytes a STRING stands for, at most e->raw_size of them, into `out`. */
+/* Decodes a STRING into `out`; the result has at most e->raw_size bytes. */
 weir_status weir__pb_unquote(const struct weir__pb_text *text, const struct weir__pb_event *e,
                              char *out, size_t *size);
 

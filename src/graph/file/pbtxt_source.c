@@ -8,17 +8,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FEW = 2 }; /* pieces that may stay */
+enum { FEW = 2 }; /* number of pieces up to which none is dropped */
 
 struct weir__pb_source {
     const char *path;
     int file;
-    char *data; /* as large as the file; pages are taken as pieces come */
+    char *data; /* mapping as large as the file; pages are allocated as pieces are read */
     size_t size;
     int npieces, nthere;
     struct piece {
         bool there, known;
-        uint64_t sum; /* of its bytes, once known */
+        uint64_t sum; /* checksum of its bytes, if `known` */
     } pieces[];
 };
 
@@ -138,7 +138,7 @@ weir_status weir__pb_source_need(struct weir__pb_source *s, size_t from, size_t 
     return WEIR_OK;
 }
 
-/* Pages that are this piece's alone go back to the system. */
+/* Returns the pages that only this piece uses to the system. */
 static void drop(struct weir__pb_source *s, int piece)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -1,5 +1,5 @@
 /* The text of a large graph file, of which only the pieces in use are in memory: a million nodes
- * are some 250 MB of text. It is read twice, and must be the same both times. */
+ * are some 250 MB of text. The file is read twice; its contents must not change in between. */
 #ifndef WEIR_GRAPH_FILE_PBTXT_SOURCE_H
 #define WEIR_GRAPH_FILE_PBTXT_SOURCE_H
 
@@ -15,17 +15,18 @@ weir_status weir__pb_source_open(const char *path, size_t least, size_t most,
                                  struct weir__pb_source **out);
 void weir__pb_source_close(struct weir__pb_source *s);
 
-/* Where the text is, as far as it is there. */
+/* The address and size of the text. Only loaded pieces may be read. */
 const char *weir__pb_source_data(const struct weir__pb_source *s);
 size_t weir__pb_source_size(const struct weir__pb_source *s);
 
-/* Bytes [from, to) are there afterwards. NULL is a text that is there as a whole.
- * returns  WEIR_EIO, also if the file is not what it was. */
+/* Loads bytes [from, to). With NULL the whole text is loaded already.
+ * returns  WEIR_EIO, also if the file has changed. */
 weir_status weir__pb_source_need(struct weir__pb_source *s, size_t from, size_t to);
-/* Of more than a few pieces only those with bytes of [from, to) stay. NULL is fine. */
+/* If more than a few pieces are loaded, drops all except those with bytes of [from, to). NULL is
+ * fine. */
 void weir__pb_source_keep(struct weir__pb_source *s, size_t from, size_t to);
-/* What was freed goes back to the system: records of a large file lie between others that stay, so
- * that the C library would keep their pages. NULL is fine. */
+/* Returns freed memory to the system (malloc_trim): freed records of a large file lie between
+ * others that stay, so the C library would keep their pages. NULL is fine. */
 void weir__pb_source_tidy(const struct weir__pb_source *s);
 
 #endif

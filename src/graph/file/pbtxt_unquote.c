@@ -14,7 +14,7 @@ static int digit_value(char c)
     return 99;
 }
 
-/* At most `max` digits of `base`, at least one. */
+/* Reads at least one and at most `max` digits of `base`. */
 static bool read_digits(const char **p, const char *end, int base, int max, uint32_t *value)
 {
     int n = 0;
@@ -44,7 +44,7 @@ static char *put_utf8(char *out, uint32_t c)
     return out;
 }
 
-/* The escape behind a backslash at *p. Every escape is at least as long as its bytes. */
+/* Decodes the escape behind a backslash at *p. Every escape is at least as long as its bytes. */
 static bool read_escape(const char **p, const char *end, char **out)
 {
     static const char names[] = "abfnrtv?\\'\"", bytes[] = "\a\b\f\n\r\t\v?\\'\"";

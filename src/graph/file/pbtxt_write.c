@@ -31,7 +31,7 @@ void weir__pb_write_quoted(struct weir__text *t, const char *s)
     weir__text_add(t, "\"");
 }
 
-/* The shortest text that reads back as the same number; 40 and not 4e+01. */
+/* Writes the shortest text that reads back as the same number, 40 rather than 4e+01. */
 static void add_number(struct weir__text *t, double x)
 {
     char text[40];
@@ -44,7 +44,7 @@ static void add_number(struct weir__text *t, double x)
     do {
         snprintf(text, sizeof text, "%.*g", digits, x);
     } while (strtod(text, NULL) != x && digits++ < 17);
-    if (strchr(text, 'e') && fabs(x) >= 1 && fabs(x) < 1e15) /* such a number is whole */
+    if (strchr(text, 'e') && fabs(x) >= 1 && fabs(x) < 1e15) /* such a number is an integer */
         snprintf(text, sizeof text, "%.0f", x);
     weir__text_add(t, "%s", text);
 }
@@ -65,7 +65,7 @@ void weir__pb_write_string(struct weir__text *t, const char *key, const char *va
 {
     weir__pb_write_begin(t, key);
     weir__text_add(t, "s: ");
-    /* A string that looks like a text form is put into one, so that loading unwraps that. */
+    /* Loading unwraps strings that look like a text form, so such a string is wrapped once more. */
     if (weir__pb_is_text_form(value, strlen(value))) {
         struct weir__text inner = {0};
 
@@ -141,7 +141,7 @@ static void add_entry(struct weir__text *t, const struct weir__op_field *f, cons
     }
 }
 
-/* What is all zeros is not written: that is what an absent attribute means. */
+/* Zeros are not written: an absent attribute means 0. */
 static bool is_default(const struct weir__op_field *f, const char *at, size_t count)
 {
     size_t bytes = f->kind == WEIR__FIELD_STRING ? 1 : count * field_size(f);
