@@ -1,4 +1,4 @@
-/* config.json of a model, as Hugging Face has it. */
+/* Reads config.json of a model, in Hugging Face's format. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 
 enum { MOST_BYTES = 4 << 20 };
 
-/* Which layers attend to a window alone. */
+/* Which layers use sliding-window attention. */
 enum window_rule {
     WINDOW_NONE,
-    WINDOW_ALL,  /* all of them, where there is a sliding_window */
-    WINDOW_HALF, /* every other one, unless layer_types says which */
-    WINDOW_LAST, /* those from max_window_layers on, if use_sliding_window is true */
+    WINDOW_ALL,  /* all layers, if there is a sliding_window */
+    WINDOW_HALF, /* every other layer, unless layer_types says which */
+    WINDOW_LAST, /* layers from max_window_layers on, if use_sliding_window is true */
 };
 
-/* Those whose layers are what layers.c writes. */
+/* The families whose layers layers.c can write. */
 static const struct {
     const char *type;
     enum window_rule window;
@@ -29,7 +29,7 @@ static const struct {
     {"glm4_moe", WINDOW_NONE},    {"gpt_oss", WINDOW_HALF},
 };
 
-/* What a config says, before it is known what that means. */
+/* The raw values of a config. */
 struct config {
     char type[48], quant[16];
     double hidden_size, num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim;
@@ -40,8 +40,9 @@ struct config {
     double qk_rope_head_dim, qk_nope_head_dim, v_head_dim, num_nextn_predict_layers;
     double sliding_window, max_window_layers, n_group, topk_group;
     double decoder_sparse_step, moe_layer_freq;
-    double dense_named;   /* layers that mlp_only_layers or a list in moe_layer_freq names */
-    double sliding_named; /* that layer_types says slide */
+    double dense_named;   /* number of layers that mlp_only_layers or a list in moe_layer_freq
+                           * names */
+    double sliding_named; /* number of layers that layer_types marks as sliding */
     bool has_layer_types, other_attention;
     bool tie_word_embeddings, use_sliding_window;
 };
@@ -85,7 +86,7 @@ static const struct {
 #undef NUMBER
 };
 
-/* "layer_types": what each layer attends to. */
+/* Reads "layer_types": the kind of attention of each layer. */
 static void read_layer_types(struct weir__json *j, struct config *c)
 {
     c->has_layer_types = true;
@@ -102,8 +103,8 @@ static void read_layer_types(struct weir__json *j, struct config *c)
     }
 }
 
-/* "mlp_only_layers" has the numbers of layers without experts, "moe_layer_freq" may have a 0 for
- * each of them. */
+/* Counts layers without experts: "mlp_only_layers" lists their numbers, "moe_layer_freq" may be a
+ * list with 0 for each of them. */
 static void read_dense_layers(struct weir__json *j, bool numbers_of_layers, struct config *c)
 {
     weir__json_array(j);
@@ -161,14 +162,14 @@ static double first_of(double a, double b)
     return a > 0 ? a : b;
 }
 
-/* Layers that have an MLP where others have experts. */
+/* The number of layers with an MLP in place of experts. */
 static double dense_layers(const struct config *c)
 {
     double layers = c->num_hidden_layers, every = first_of(c->decoder_sparse_step, 1);
     double from = c->first_k_dense_replace, frequency = first_of(c->moe_layer_freq, 1);
     double with = floor(layers / every);
 
-    if (frequency > 1) /* experts in the layers that it divides, after the first ones */
+    if (frequency > 1) /* layers whose number it divides have experts, after the first ones */
         with = fmax(0, ceil(layers / frequency) - ceil(from / frequency));
     else
         with -= from;
@@ -226,7 +227,7 @@ static void translate(const struct config *c, struct weir__llm *m)
                                 : 0;
 }
 
-/* A family that is not known would be answered with the layers of another. */
+/* Refuses unknown families: their answer would describe the layers of another family. */
 static weir_status check_family(const struct config *c, const char *path)
 {
     char known[256] = "";
@@ -310,7 +311,7 @@ weir_status weir__llm_parse(const char *text, size_t size, const char *path, str
     weir__json_init(&j, path, text, size);
     if (weir__json_object(&j))
         while (weir__json_key(&j, key, sizeof key)) {
-            /* models of several modes have the sizes of the text part one level down */
+            /* models of several modalities keep the sizes of the text part in text_config */
             if (!strcmp(key, "text_config") && weir__json_peek(&j) == WEIR__JSON_OBJECT) {
                 weir__json_object(&j);
                 while (weir__json_key(&j, key, sizeof key))

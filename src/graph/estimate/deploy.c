@@ -1,14 +1,14 @@
-/* A deployment: how it shares a model out, what it may not ask for, and the memory it needs. */
+/* A deployment: how it distributes a model, its limits, and the memory it needs. */
 #include <math.h>
 
 #include "graph/estimate/estimate.h"
 
-/* How far dies are apart, as standard deviations of the mean.
- * - EXPERT_SPREAD: of what one expert gets while decoding, with copies of those that get most;
- *   ATTENTION_JITTER: of what comes before a dispatch. Fitted to what dispatch and combine of arXiv
- *   2508.02520 wait on 288 dies: 234 us where 185 are the least, 312 where 165 are
- * - PROMPT_SPREAD: of what one expert gets of prompts, whose tokens are more alike. Fitted to the
- *   two rates of arXiv 2506.12708 for experts loaded evenly and as they were: 6688 / 5655 */
+/* How much dies differ, as standard deviations relative to the mean.
+ * - EXPERT_SPREAD: load of one expert while decoding, with copies of the most loaded ones;
+ *   ATTENTION_JITTER: time before a dispatch. Both are fitted to the dispatch and combine times of
+ *   arXiv 2508.02520 on 288 dies: 234 us at a minimum of 185, and 312 at a minimum of 165
+ * - PROMPT_SPREAD: load of one expert in prompts, whose tokens are more alike. Fitted to the two
+ *   rates of arXiv 2506.12708 with evenly and with really loaded experts: 6688 / 5655 */
 #define EXPERT_SPREAD 0.1725
 #define PROMPT_SPREAD 0.56
 #define ATTENTION_JITTER 0.0094
@@ -27,7 +27,7 @@ void weir__deploy_init(struct weir__deploy *d)
 
 double weir__last_of(double n)
 {
-    double p = (n - 0.375) / (n + 0.25), low = 0, high = 8; /* Blom */
+    double p = (n - 0.375) / (n + 0.25), low = 0, high = 8; /* Blom's approximation */
 
     if (!(n > 1))
         return 0;
@@ -61,7 +61,7 @@ bool weir__deploy_has_two(const struct weir__deploy *d)
     return d->placement == WEIR__PLACE_TWO && d->batch >= 2 * d->pp;
 }
 
-/* Stages take parts of the batch one after the other. */
+/* The stages form a pipeline: each takes the parts of the batch one after the other. */
 double weir__deploy_first_us(const struct weir__deploy *d, double us)
 {
     double parts = fmin(d->pp, ceil(d->batch));
@@ -94,7 +94,7 @@ static weir_status divides(const char *part, double a, const char *whole, double
                : weir__fail(WEIR_EINVAL, "%s %g does not divide %s %g", part, a, whole, b);
 }
 
-/* What the deployment asks for and the model has nothing of would change no answer. */
+/* Refuses options that have no effect because the model lacks the part they concern. */
 static weir_status check_use(const struct weir__llm *m, const struct weir__deploy *d)
 {
     const struct {
@@ -147,7 +147,7 @@ weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__dep
 
 /* ---- memory ---- */
 
-/* Of one sequence on a die of the fullest stage, which drafts as well. */
+/* Cache bytes of one sequence on a die of the fullest stage, with the drafting layer. */
 static double cache_bytes(const struct weir__llm *m, const struct weir__deploy *d)
 {
     double token =
@@ -159,7 +159,7 @@ static double cache_bytes(const struct weir__llm *m, const struct weir__deploy *
     return 2 * token * ((layers - sliding) * context + sliding * fmin(context, m->window));
 }
 
-/* Bytes of one layer's experts, and what is beside them, on a die. */
+/* Weight bytes of one layer's experts, gate and shared expert on a die. */
 static double expert_layer_bytes(const struct weir__llm *m, const struct weir__deploy *d,
                                  double per)
 {
@@ -169,7 +169,7 @@ static double expert_layer_bytes(const struct weir__llm *m, const struct weir__d
 
     return local * 3 * m->hidden * m->expert_dim * per +
            (remote ? 0 : 3 * m->hidden * m->shared_dim * per / d->tp) +
-           2 * m->hidden * m->experts; /* the gate is in half precision */
+           2 * m->hidden * m->experts; /* the gate has half precision */
 }
 
 void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__deploy *d,
@@ -178,7 +178,7 @@ void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__de
     double per = d->quant == WEIR__QUANT_BF16 ? 2 : d->quant == WEIR__QUANT_W4A8 ? 0.5 : 1;
     double layers = ceil(m->layers / d->pp);
     double dense = m->experts > 0 ? weir__deploy_dense_layers(m, d) : layers;
-    /* what absorbs queries and values is of half precision */
+    /* the matrices that absorb queries and values have half precision */
     double absorb = m->kv_rank * m->heads * (m->nope + m->v_dim);
     double attention = (weir__llm_attention(m) * per + absorb * (2 - per)) / d->tp;
     double moe = m->experts > 0 ? expert_layer_bytes(m, d, per) : 0;
@@ -187,12 +187,12 @@ void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__de
 
     out->weights = layers * attention + dense * 3 * m->hidden * m->dense_dim * per / d->tp +
                    (layers - dense) * moe + embedding / d->tp;
-    if (d->pp == 1 && !m->tied) /* other stages have one of the two */
+    if (d->pp == 1 && !m->tied) /* other stages hold only one of embedding and head */
         out->weights += embedding / weir__deploy_head_dies(m, d);
-    if (d->accept > 0) /* a layer that drafts, and what puts two rows together for it */
+    if (d->accept > 0) /* a drafting layer, and its matrix that joins two rows */
         out->weights += attention + moe + 2 * m->hidden * m->hidden * per;
     out->cache = d->batch * cache_bytes(m, d);
-    /* a prefill holds a few rows of each token, in pieces of 16 Ki tokens */
+    /* a prefill keeps a few rows of each token, in pieces of 16 Ki tokens */
     out->activations = fmin(tokens, 16384) *
                        (8 * m->hidden + 4 * fmax(m->dense_dim, m->top * m->expert_dim) / d->tp) * 2;
     out->most = p->hbm_gib * 1024 * 1024 * 1024;

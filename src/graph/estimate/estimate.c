@@ -1,4 +1,4 @@
-/* What a step takes, and what follows for a system. */
+/* The time of a step, and the rates of a system that follow from it. */
 #include "graph/estimate/estimate.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector",
 
 /* ---- one step ---- */
 
-/* Of any operator: what its bytes take of the memory, and its engine. */
+/* What limits any operator: the memory bandwidth for its bytes, or its engine. */
 static enum weir__roof limit_of_operator(const struct weir__sim_op *op,
                                          const struct weir__sim_limits *limits, double alone)
 {
@@ -56,8 +56,8 @@ static enum weir__roof limit_of(const struct weir__model *model, const struct we
     return memory >= compute ? WEIR__ROOF_MEMORY : vector ? WEIR__ROOF_VECTOR : WEIR__ROOF_CUBE;
 }
 
-/* What is behind the layer in a node's name, and before a number at its end: "L3.norm" and
- * "norm_17" are norm. */
+/* The part of a node's name that names its kind: behind the layer, and before a number at the end.
+ * "L3.norm" and "norm_17" give "norm". */
 static void part_name(const char *node, char name[32])
 {
     const char *dot = strrchr(node, '.');
@@ -91,8 +91,8 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
             uint32_t v = pg->streams[s].nodes[i];
             const struct weir__sim_span *span = &p->run.spans[0][v];
             char name[32];
-            double head =
-                (double)weir__predict_op(pg, v)->launch_ps / 1e6; /* is over when it is ready */
+            double head = (double)weir__predict_op(pg, v)->launch_ps / 1e6; /* ends when the node
+                                                                             * becomes ready */
             double us = head + (double)(span->end - span->ready) / 1e6;
             double alone = head + (double)weir__sim_alone(&limits, weir__predict_op(pg, v)) / 1e6;
             struct weir__estimate_part *part = out->parts;
@@ -127,7 +127,7 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
     return WEIR_OK;
 }
 
-/* Microseconds of the graph, without what the host takes. */
+/* Predicts the time of the graph in microseconds, without host time. */
 static weir_status predict(weir_device *dev, const struct weir__llm *m,
                            const struct weir__deploy *d, const struct weir__model_step *step,
                            struct weir__estimate_step *full, double *us, double *error)
@@ -151,8 +151,8 @@ static weir_status predict(weir_device *dev, const struct weir__llm *m,
     return st;
 }
 
-/* All stages one after the other, each started by the host; a stage has all its layers, or is
- * put together from a few of them. */
+/* Times all stages, one after the other, each started by the host. A stage's time comes from all
+ * its layers, or (quick) is extrapolated from a few. */
 static weir_status take_step(weir_device *dev, const struct weir__llm *m,
                              const struct weir__deploy *d, bool prefill, bool quick,
                              struct weir__estimate_step *out)
@@ -242,7 +242,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
     out->ttft_ms = weir__deploy_first_us(d, out->prefill.us) / 1e3;
     out->tpot_ms = out->decode.us / 1e3 / (1 + d->accept);
     out->prefill_rate = replicas * d->batch * d->prompt / (out->prefill.us / 1e6);
-    if (d->chunk > 0) { /* a prompt comes a chunk a step, beside those that decode */
+    if (d->chunk > 0) { /* each step takes a chunk of a prompt beside the sequences that decode */
         out->ttft_ms = ceil(d->prompt / d->chunk) * out->decode.us / 1e3;
         out->prefill_rate = replicas * d->chunk / (out->decode.us / 1e6);
     }

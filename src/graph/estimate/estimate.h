@@ -1,4 +1,4 @@
-/* How fast a language model will be on a modelled device.
+/* Estimates the speed of a language model on a modelled device.
  *
  *     weir__llm_load("config.json", &llm);
  *     weir__deploy_init(&d); d.ranks = 32; ...
@@ -6,9 +6,9 @@
  *     ... e.tpot_ms, e.ttft_ms, e.decode.parts[i] ...
  *     weir__estimate_fini(&e);
  *
- * A step of the model becomes an ordinary graph of Kernel nodes, which say what each computes
- * and moves; the device says how long. All dies do the same, so one is predicted, and its
- * collectives say how many ranks they have.
+ * A step of the model becomes an ordinary graph of Kernel nodes with their flops and bytes; the
+ * modelled device gives their times. All dies do the same, so only one is predicted; its
+ * collectives state their number of ranks.
  */
 #ifndef WEIR_GRAPH_ESTIMATE_ESTIMATE_H
 #define WEIR_GRAPH_ESTIMATE_ESTIMATE_H
@@ -17,29 +17,30 @@
 
 /* ---- the model ---- */
 
-/* Sizes as a Hugging Face config.json has them. What a family has not is 0. */
+/* Sizes as in a Hugging Face config.json; 0 for parts that the family lacks. */
 struct weir__llm {
     char family[48]; /* "deepseek_v3" */
-    char quant[16];  /* how its file's weights are quantised, "fp8"; "" if they are not */
+    char quant[16];  /* quantisation of the file's weights, "fp8"; "" if they are not quantised */
     double hidden, layers, heads, kv_heads, head_dim, vocab;
-    double dense_dim;    /* of the MLP of layers without experts */
-    double dense_layers; /* counted as the first ones; all of them without experts */
+    double dense_dim;    /* MLP size of layers without experts */
+    double dense_layers; /* number of the first layers, which have no experts; all layers without
+                          * experts count */
     double experts, top, expert_dim;
-    double groups, top_groups; /* of experts, of which a token takes some; 0: any experts */
-    double shared_dim;         /* of all shared experts together */
+    double groups, top_groups; /* groups of experts, and how many a token uses; 0: any experts */
+    double shared_dim;         /* total of all shared experts */
     double q_rank, kv_rank, rope, nope, v_dim; /* MLA; kv_rank 0: grouped heads */
-    double window, window_layers; /* of sliding attention, and the layers that have it, evenly
-                                   * spread; 0: none */
-    double mtp;                   /* layers that draft */
-    bool tied;                    /* embedding and head are one */
+    double window, window_layers; /* size of sliding attention, and the number of layers that use
+                                   * it, evenly spread; 0: none */
+    double mtp;                   /* drafting layers */
+    bool tied;                    /* embedding and head share their weights */
 };
 
-/* returns  WEIR_EIO; WEIR_EPARSE naming the place or the key that is missing. */
+/* returns  WEIR_EIO; WEIR_EPARSE naming the place or the missing key. */
 weir_status weir__llm_load(const char *path, struct weir__llm *out);
 weir_status weir__llm_parse(const char *text, size_t size, const char *path, struct weir__llm *out);
-/* Parameters, all and those that one token uses. */
+/* Number of parameters: all, or those that one token uses. */
 double weir__llm_parameters(const struct weir__llm *m, bool active);
-/* Of the attention of one layer. */
+/* Parameters of one layer's attention. */
 double weir__llm_attention(const struct weir__llm *m);
 
 /* ---- the deployment ---- */
@@ -56,48 +57,51 @@ extern const char *const weir__placement_names[3]; /* single, shared, microbatch
 
 struct weir__deploy {
     uint32_t ranks;        /* dies */
-    uint32_t tp, pp, ep;   /* ep: dies that share the experts, 0 for tp x dp; 1: each tp group has
-                            * all of them */
+    uint32_t tp, pp, ep;   /* ep: dies that share the experts; 0: tp x dp; 1: each tp group holds
+                            * all experts */
     double batch;          /* sequences of one replica of attention (tp x pp dies) */
     double prompt, output; /* tokens */
     enum weir__quant quant;
     enum weir__placement placement;
-    double accept;         /* tokens of a step beyond the first that MTP brings; 0: no MTP */
-    double imbalance;      /* load of the fullest die's experts, of the mean; 0: by how many
-                            * experts a die has and how many dies there are */
-    double jitter;         /* of what a die's attention takes: standard deviation, of the mean */
-    uint32_t cube, vector; /* cores of the attention stream of two microbatches; the other has
-                            * the rest. 0: what decodes fastest, 1/2, 2/3 or 5/6 of them */
-    double chunk;          /* tokens of prompts that ride with each decode step; 0: prompts have
-                            * steps of their own */
-    double chunk_context;  /* keys that one of them sees; 0: half of a prompt */
-    bool prefetch;         /* experts' weights come to the second level beside the dispatch */
-    bool prolog;           /* of MLA, the cache's side on a stream of its own */
-    bool spread; /* of MLA, in a prefill: each die has some heads of all tokens, and its own
-                  * tokens for the rest, so that prompts of any length load dies alike */
+    double accept;         /* mean tokens per step beyond the first, thanks to MTP; 0: no MTP */
+    double imbalance;      /* load of the fullest die's experts relative to the mean; 0: derived
+                            * from the experts per die and the number of dies */
+    double jitter;         /* standard deviation of a die's attention time, relative to the mean */
+    uint32_t cube, vector; /* cores of the attention stream with two microbatches; the other stream
+                            * has the rest. 0: 1/2, 2/3 or 5/6 of all cores, whichever decodes
+                            * fastest */
+    double chunk;          /* tokens of prompts in each decode step; 0: prompts have steps of their
+                            * own */
+    double chunk_context;  /* keys that such a token sees; 0: half of a prompt */
+    bool prefetch;         /* experts' weights are fetched to the second-level cache during
+                            * dispatch */
+    bool prolog;           /* for MLA: the cache's side runs on a stream of its own */
+    bool spread; /* for MLA in a prefill: a die has some heads of all tokens, and its own tokens for
+                  * everything else, so that prompts of any length load dies equally */
 };
 void weir__deploy_init(struct weir__deploy *d);
-/* The load of the fullest die's experts, of the mean. */
+/* The load of the fullest die's experts, relative to the mean. */
 double weir__deploy_imbalance(const struct weir__llm *m, const struct weir__deploy *d,
                               bool prefill);
-/* What the last of n dies is expected to take more than the mean, in standard deviations. */
+/* The expected maximum of n normal variables, in standard deviations: how much later than the mean
+ * the last of n dies is. */
 double weir__last_of(double n);
 /* Dies that share the experts. */
 double weir__deploy_expert_dies(const struct weir__deploy *d);
-/* Dies that share the head: those of a replica, or up to 16 where replicas step together. */
+/* Dies that share the head: those of a replica, or up to 16 if replicas step together. */
 double weir__deploy_head_dies(const struct weir__llm *m, const struct weir__deploy *d);
-/* Layers without experts that each stage has. */
+/* Layers without experts in each stage. */
 double weir__deploy_dense_layers(const struct weir__llm *m, const struct weir__deploy *d);
-/* Whether there are two microbatches: a batch of one cannot be halved. */
+/* Whether there are two microbatches: a batch of one cannot be split. */
 bool weir__deploy_has_two(const struct weir__deploy *d);
-/* Until the last prompt of a batch has its first token, where a step on all stages takes `us`. */
+/* Time until the last prompt of a batch has its first token, if a step on all stages takes `us`. */
 double weir__deploy_first_us(const struct weir__deploy *d, double us);
-/* Shares of the cores that attention may have beside experts. */
+/* Choices for the share of the cores that attention gets beside experts. */
 enum { WEIR__CORE_SHARES = 3 };
 void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share);
-/* returns  WEIR_EINVAL naming what does not divide what, or is out of range. */
+/* returns  WEIR_EINVAL naming the numbers that do not divide, or the value out of range. */
 weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d);
-/* Sets the cores that are left open. returns  as weir__estimate_model. */
+/* Sets the core counts that are 0. returns as weir__estimate_model. */
 weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
                                   struct weir__deploy *d);
 
@@ -105,10 +109,10 @@ weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
 
 struct weir__model_step {
     bool prefill;
-    double layers; /* of the model that are written, the first ones; 0: those of a stage */
+    double layers; /* number of the model's first layers to write; 0: those of a stage */
 };
 
-/* The step as a graph file. */
+/* Writes the step as a graph file. */
 weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__deploy *d,
                                  const struct weir__model_step *step, const struct weir__profile *p,
                                  struct weir__text *out);
@@ -120,8 +124,8 @@ enum weir__roof {
     WEIR__ROOF_CUBE,
     WEIR__ROOF_VECTOR,
     WEIR__ROOF_LINK,
-    WEIR__ROOF_HEAD,  /* launching, and before the first byte moves */
-    WEIR__ROOF_CORES, /* the few cores it may have: neither memory nor all cores are busy */
+    WEIR__ROOF_HEAD,  /* launch, and latency before the first byte moves */
+    WEIR__ROOF_CORES, /* its core limit: neither memory nor all cores are busy */
     WEIR__ROOFS
 };
 extern const char *const weir__roof_names[WEIR__ROOFS];
@@ -130,18 +134,18 @@ extern const char *const weir__roof_names[WEIR__ROOFS];
 struct weir__estimate_part {
     char name[32], stream[16];
     uint32_t count;
-    double us;    /* of one, as it ran */
-    double alone; /* of one with the machine to itself */
+    double us;    /* time of one node, as it ran */
+    double alone; /* time of one node with the machine to itself */
     enum weir__roof limit;
 };
 
 struct weir__estimate_step {
-    double us; /* of the whole step on all stages, with what the host takes to start it */
+    double us; /* time of the whole step on all stages, with the host's time to start it */
     double error;
     struct weir__estimate_part *parts;
     size_t nparts;
-    double exposed_us; /* communication that nothing hides */
-    /* One layer in the middle, for a picture. */
+    double exposed_us; /* communication that no computation hides */
+    /* One layer in the middle, for a chart. */
     struct weir__estimate_bar {
         char name[32], stream[16];
         double start, end;
@@ -151,12 +155,12 @@ struct weir__estimate_step {
 
 struct weir__estimate_memory {
     double weights, cache, activations; /* bytes of one die */
-    double most;                        /* that it has */
-    double most_batch;                  /* that fits */
+    double most;                        /* bytes that a die has */
+    double most_batch;                  /* largest batch that fits */
 };
 
 struct weir__estimate {
-    struct weir__deploy d; /* as settled */
+    struct weir__deploy d; /* with all open values set */
     struct weir__estimate_step prefill, decode;
     struct weir__estimate_memory memory;
     double ttft_ms, tpot_ms;
@@ -166,19 +170,19 @@ struct weir__estimate {
 };
 
 /* `dev` is a modelled device.
- * returns  WEIR_EUNSUPPORTED for one of real time; what weir__deploy_check does. */
+ * returns  WEIR_EUNSUPPORTED for a device of real time; the errors of weir__deploy_check. */
 weir_status weir__estimate_model(weir_device *dev, const struct weir__llm *m,
                                  const struct weir__deploy *d, struct weir__estimate *out);
 void weir__estimate_fini(struct weir__estimate *e);
-/* The same without parts and bars, from a few layers: for searches. */
+/* The same without parts and bars, extrapolated from a few layers: for searches. */
 weir_status weir__estimate_quick(weir_device *dev, const struct weir__llm *m,
                                  const struct weir__deploy *d, struct weir__estimate *out);
 
-/* Microseconds of a prefill or a decode step on all stages, from a few layers. */
+/* Microseconds of a prefill or decode step on all stages, extrapolated from a few layers. */
 weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m,
                                      const struct weir__deploy *d, bool prefill, double *us);
-/* A graph file instead of a model: its makespan and its parts, by what stands before a number in
- * the names of nodes. */
+/* The same for a graph file instead of a model: its makespan and its parts, by the text before a
+ * number in node names. */
 weir_status weir__estimate_file(weir_device *dev, const char *path, struct weir__estimate_step *out,
                                 double *bytes);
 
@@ -190,7 +194,7 @@ void weir__estimate_find_memory(const struct weir__llm *m, const struct weir__de
 struct weir__search_options {
     double ttft_ms, tpot_ms; /* limits; 0: none */
     double max_batch;
-    bool (*poll)(void *user, size_t tried, size_t all); /* false ends it; may be NULL */
+    bool (*poll)(void *user, size_t tried, size_t all); /* false ends the search; may be NULL */
     void *user;
 };
 

@@ -1,11 +1,11 @@
-/* Attention of a layer as nodes: on a latent cache, or with groups of heads. */
+/* Writes a layer's attention as nodes: on a latent cache, or with groups of heads. */
 #include <math.h>
 #include <string.h>
 
 #include "graph/estimate/layer.h"
 
-/* Tokens of prompts that ride with a decode step look at the keys before them. `heads` have keys
- * and values of `key` and `value` numbers; a latent cache is expanded for them. */
+/* Attention of the prompt tokens in a decode step: they read the keys before them. Each of `heads`
+ * has keys and values of `key` and `value` numbers; a latent cache is expanded for them. */
 static void chunk_attention(struct weir__layer_writer *w, const char *prefix, double heads,
                             double key, double value, char *last)
 {
@@ -22,7 +22,7 @@ static void chunk_attention(struct weir__layer_writer *w, const char *prefix, do
         weir__layer_step(w, prefix, "chunk_attention", &n, last);
 }
 
-/* What flops in half precision cost, in flops of the type of products. */
+/* Cost of a half-precision flop, in flops of the type of products. */
 static double half_cost(const struct weir__layer_writer *w)
 {
     double rate = w->d->quant == WEIR__QUANT_BF16 ? w->p->cube_bf16_ratio
@@ -32,9 +32,9 @@ static double half_cost(const struct weir__layer_writer *w)
     return rate / w->p->cube_bf16_ratio;
 }
 
-/* What decoding computes, with cores that wait for the fullest: a core of an NPU takes whole
- * `units`, a token against its keys, and only where there are fewer units than cores do several
- * share one. GPUs' kernels share them out evenly. */
+/* Factor by which cores that wait for the fullest core slow decoding. A core of an NPU takes whole
+ * `units`, a token against its keys; several cores share one unit only if there are fewer units
+ * than cores. Kernels of GPUs divide the work evenly. */
 static double whole_units(const struct weir__layer_writer *w, double units)
 {
     double cores = w->cube ? w->cube : w->p->cube_cores;
@@ -42,8 +42,8 @@ static double whole_units(const struct weir__layer_writer *w, double units)
     return w->p->shared_cores > 0 || units <= cores ? 1 : ceil(units / cores) * cores / units;
 }
 
-/* Queries, absorbed into the cache's space, and what the cache gets; the latter may have a stream
- * of its own. `kv` becomes its node there. */
+/* Computes the queries, absorbed into the cache's space, and the new cache entries. The latter may
+ * have a stream of their own; `kv` becomes their node there. */
 static void decode_prolog(struct weir__layer_writer *w, const char *prefix, double heads, char *kv,
                           char *last)
 {
@@ -51,9 +51,9 @@ static void decode_prolog(struct weir__layer_writer *w, const char *prefix, doub
     double query = heads * (m->nope + m->rope), t = w->tokens;
     double cache = m->hidden * (m->kv_rank + m->rope);
     double weights = m->q_rank > 0 ? m->hidden * m->q_rank + m->q_rank * query : m->hidden * query;
-    /* of half precision in any case, as v_up is: the cache is */
+    /* in half precision, as the cache and v_up are */
     double absorb = heads * m->kv_rank * m->nope;
-    /* queries are written and read again before they are absorbed, as are their latents */
+    /* queries, like their latents, are written and read again before absorption */
     double rows = m->hidden + 2 * m->q_rank + 2 * query + heads * (m->kv_rank + m->rope);
     const char *stream = w->stream;
     struct weir__layer_node n = {.engine = "mix", .dtype = weir__layer_product_type(w->d)};
@@ -74,7 +74,7 @@ static void decode_prolog(struct weir__layer_writer *w, const char *prefix, doub
     weir__layer_step(w, prefix, "mla_prolog", &n, last);
 }
 
-/* Between all dies of a stage, by copy engines. */
+/* An exchange between all dies of a stage, by copy engines. */
 static void spread(struct weir__layer_writer *w, const char *prefix, const char *part,
                    const char *kind, double bytes, char *last)
 {
@@ -91,8 +91,8 @@ static void spread(struct weir__layer_writer *w, const char *prefix, const char 
     w->stream = stream;
 }
 
-/* Down to latents, up to queries, keys and values of each head, positions into both. Keys are put
- * together of a part of each head's own and one that all heads share. */
+/* Projections to latents and up to queries, keys and values of each head; then positions. A key
+ * consists of a part of the head's own and a part that all heads share. */
 static void prefill_prolog(struct weir__layer_writer *w, const char *prefix, double heads,
                            char *last)
 {

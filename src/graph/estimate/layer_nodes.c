@@ -1,11 +1,11 @@
-/* Nodes of a model's graph: how one is written, and what products and rows compute and move. */
+/* Writes the nodes of a model's graph; flops and bytes of products and row operations. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "graph/estimate/layer.h"
 
-/* Microseconds of a node that has the die to itself. */
+/* Microseconds of a node with the die to itself. */
 static double alone_us(const struct weir__layer_writer *w, const struct weir__layer_node *n)
 {
     struct weir__model model = {.profile = *w->p, .overhead = true};

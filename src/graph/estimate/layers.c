@@ -1,4 +1,4 @@
-/* A step of a model as Kernel nodes: what each part computes and moves on one die. */
+/* Writes a step of a model as Kernel nodes: flops and bytes of each part on one die. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 const char *const weir__quant_names[4] = {"bf16", "w8a8", "w4a8", "fp8"};
 const char *const weir__placement_names[3] = {"single", "shared", "microbatch"};
 
-/* An exchanged token in 8 bits has a scale for every 128 values and its place behind it. */
+/* An exchanged token in 8 bits is followed by a scale for every 128 values and by its place. */
 #define TOKEN_EXTRA 512
 
-/* What of the weights of `copies` first products fits half of the second level, and comes there
- * while a dispatch is under way: nobody would ask for more. */
+/* Weight bytes of `copies` first products that a prefetch brings to the second-level cache during
+ * dispatch: at most half of that cache. */
 static double fetched_bytes(const struct weir__layer_writer *w, double dim, double copies)
 {
     double meanwhile = w->p->exchange_us * w->p->sdma_gb_s * 1e3;
@@ -40,7 +40,7 @@ static void all_reduce(struct weir__layer_writer *w, const char *prefix, const c
     strcpy(last, name);
 }
 
-/* `fetched` is the node that brings the first weights to the second level, "" if none does. */
+/* `fetched` is the node that prefetches the first weights, "" if none does. */
 static void mlp_after(struct weir__layer_writer *w, const char *prefix, const char *part,
                       double rows, double dim, double copies, const char *fetched, char *last)
 {
@@ -53,7 +53,7 @@ static void mlp_after(struct weir__layer_writer *w, const char *prefix, const ch
     weir__layer_name(node, prefix, name);
     weir__layer_emit(w, node, &n, last, fetched);
     strcpy(last, node);
-    /* products of 8 bits leave sums of 32, which this scales, and quantises again */
+    /* products of 8 bits give sums of 32 bits, which this node scales and quantises again */
     n = weir__layer_rowwise(rows, w->d->quant == WEIR__QUANT_BF16 ? 3 * dim : 4.5 * dim);
     snprintf(name, sizeof name, "%s_act", part);
     weir__layer_step(w, prefix, name, &n, last);
@@ -68,7 +68,8 @@ static void mlp(struct weir__layer_writer *w, const char *prefix, const char *pa
     mlp_after(w, prefix, part, rows, dim, copies, "", last);
 }
 
-/* Experts with more dies than there are have the shared one among them, and copies of hot ones. */
+/* Whether the shared expert is on dies of its own: if there are more dies than experts, the extra
+ * dies hold the shared expert and copies of hot ones. */
 static bool shared_is_remote(const struct weir__layer_writer *w)
 {
     return w->m->shared_dim > 0 && weir__deploy_expert_dies(w->d) > w->m->experts;
@@ -81,8 +82,9 @@ static double exchanged_bytes(const struct weir__layer_writer *w, bool there)
     return there && eight ? w->m->hidden + TOKEN_EXTRA : 2 * w->m->hidden;
 }
 
-/* The last of the dies that share the experts is through with its attention later than this one,
- * which is the mean. A stream of its own, so that others go on meanwhile. */
+/* The last of the dies that share the experts finishes its attention later than the mean die, which
+ * is the one written here. A node on a stream of its own stands for the difference, so that other
+ * streams go on meanwhile. */
 static void wait_for_peers(struct weir__layer_writer *w, const char *prefix, const char *last)
 {
     double us = w->since_us * w->d->jitter * weir__last_of(weir__deploy_expert_dies(w->d));
@@ -97,20 +99,22 @@ static void wait_for_peers(struct weir__layer_writer *w, const char *prefix, con
     w->stream = stream;
 }
 
-/* The share of other super nodes that a token has an expert on. */
+/* The share of other super nodes on which a token has an expert. */
 static double nodes_hit(const struct weir__llm *m, double nodes)
 {
     double here = m->groups / nodes, none = 1;
 
     if (!(here >= 1) || m->top_groups < 1)
         return 1 - pow(1 - 1 / nodes, m->top);
-    for (double i = 0; i < m->top_groups; i++) /* no group that it takes is there */
+    for (double i = 0; i < m->top_groups; i++) /* probability that none of its groups is on that
+                                                * super node */
         none *= fmax(0, m->groups - here - i) / (m->groups - i);
     return 1 - none;
 }
 
-/* Of an exchange of a prefill, what one die sends to other super nodes: each token once to each,
- * where it is forwarded to its experts. 0 while decoding: that would take longer. */
+/* Bytes that one die sends to other super nodes in a prefill's exchange: each token goes once to
+ * each super node and is forwarded to its experts there. 0 while decoding, where forwarding would
+ * take longer. */
 static double net_bytes(const struct weir__layer_writer *w, double bytes, double dies)
 {
     double nodes = dies / w->p->super_dies;
@@ -120,7 +124,7 @@ static double net_bytes(const struct weir__layer_writer *w, double bytes, double
     return bytes / w->m->top * (nodes - 1) * nodes_hit(w->m, nodes);
 }
 
-/* Between the dies that share the experts. */
+/* An exchange between the dies that share the experts. */
 static void exchange(struct weir__layer_writer *w, const char *prefix, const char *kind,
                      double bytes, double dies, char *last)
 {
@@ -149,18 +153,18 @@ static void exchange(struct weir__layer_writer *w, const char *prefix, const cha
     w->stream = stream;
 }
 
-/* Where a microbatch is in its layer: nodes that others come after. */
+/* The state of a microbatch in its layer: the nodes that later nodes follow. */
 struct place {
     char last[WEIR__LAYER_NAME], norm[WEIR__LAYER_NAME], shared[WEIR__LAYER_NAME],
         fetched[WEIR__LAYER_NAME];
 };
 
-/* What the experts of a die get. */
+/* The load of the experts of a die. */
 struct expert_load {
     double dies, tokens, copies, rows, dim;
-    double hit;  /* experts of the die that some token of the group has */
+    double hit;  /* experts of the die that at least one token uses */
     bool remote; /* the shared expert is on dies of its own */
-    bool apart;  /* it is on a stream of its own */
+    bool apart;  /* the shared expert has a stream of its own */
 };
 
 static struct expert_load load_of(const struct weir__layer_writer *w)
@@ -179,7 +183,7 @@ static struct expert_load load_of(const struct weir__layer_writer *w)
     return x;
 }
 
-/* From the norm to the dispatch. */
+/* Writes the part of a layer from the norm to the dispatch. */
 static void send_to_experts(struct weir__layer_writer *w, const char *prefix, struct place *at)
 {
     const struct weir__llm *m = w->m;
@@ -188,7 +192,8 @@ static void send_to_experts(struct weir__layer_writer *w, const char *prefix, st
     struct weir__layer_node n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
 
     at->shared[0] = at->fetched[0] = 0;
-    weir__layer_step(w, prefix, "moe_norm", &n, at->last); /* of the sum, which it writes as well */
+    weir__layer_step(w, prefix, "moe_norm", &n, at->last); /* norm of the sum, which the node writes
+                                                            * too */
     strcpy(at->norm, at->last);
     n = (struct weir__layer_node){.engine = "cube",
                                   .dtype = "bf16",
@@ -217,8 +222,8 @@ static void send_to_experts(struct weir__layer_writer *w, const char *prefix, st
              at->last);
 }
 
-/* Dies that share heads need the rows of all their tokens again: sums of parts, or of each die the
- * rows that it sent to experts. */
+/* Dies that share heads need all rows of their tokens again: as sums of parts, or gathered from the
+ * dies that sent them to experts. */
 static void collect(struct weir__layer_writer *w, const char *prefix, const struct expert_load *x,
                     char *last)
 {
@@ -235,7 +240,7 @@ static void collect(struct weir__layer_writer *w, const char *prefix, const stru
                          last);
 }
 
-/* From what a dispatch brought to the sum. */
+/* Writes the part from the dispatch to the sum. */
 static void ask_experts(struct weir__layer_writer *w, const char *prefix, struct place *at)
 {
     const struct weir__llm *m = w->m;
@@ -259,8 +264,8 @@ static void ask_experts(struct weir__layer_writer *w, const char *prefix, struct
     collect(w, prefix, &x, at->last);
 }
 
-/* Attention and its experts have streams and cores of their own in two microbatches that decode. A
- * prefill has copy engines exchange, and needs no cores apart for it. */
+/* In a decode step, the two microbatches' attention and experts have streams and cores of their
+ * own. In a prefill copy engines do the exchange, so the streams need no separate cores. */
 static void use_stream(struct weir__layer_writer *w, const char *stream, bool attention)
 {
     const struct weir__deploy *d = w->d;
@@ -273,8 +278,8 @@ static void use_stream(struct weir__layer_writer *w, const char *stream, bool at
     w->vector = !two ? 0 : attention ? vector : (unsigned)w->p->vector_cores - vector;
 }
 
-/* Two microbatches that decode have a stream for attention and one for experts; those of a
- * prefill one each. */
+/* The stream of a part: with two microbatches, a decode step has one stream for attention and one
+ * for experts; a prefill has one per microbatch. */
 static const char *stream_of(const struct weir__layer_writer *w, int half, const char *part)
 {
     if (w->d->placement != WEIR__PLACE_TWO)
@@ -287,7 +292,7 @@ static bool slides(const struct weir__llm *m, int i)
     return floor((i + 1) * m->window_layers / m->layers) > floor(i * m->window_layers / m->layers);
 }
 
-/* Keys that a token sees through the window: the first of a prompt have fewer. */
+/* Mean keys that a token sees through the window: the first tokens of a prompt see fewer. */
 static double window_context(const struct weir__layer_writer *w)
 {
     double prompt = w->d->prompt, window = w->m->window;
@@ -297,13 +302,14 @@ static double window_context(const struct weir__layer_writer *w)
     return window - window * (window - 1) / (2 * prompt);
 }
 
-/* Layer i up to its dispatch, or all of one that has no experts. `at` is what it comes after. */
+/* Writes layer i up to its dispatch, or all of a layer without experts. `at` holds the nodes that
+ * it follows. */
 static void begin_layer(struct weir__layer_writer *w, const char *prefix, int i, int half,
                         struct place *at)
 {
     const struct weir__llm *m = w->m;
     double dense = weir__deploy_dense_layers(m, w->d);
-    /* of the sum with what came before, which it writes as well */
+    /* norm of the sum with the previous layer, which the node writes too */
     struct weir__layer_node n = weir__layer_rowwise(w->tokens, 4 * m->hidden);
     double context = w->context;
 
@@ -338,8 +344,9 @@ static void end_layer(struct weir__layer_writer *w, const char *prefix, int i, i
     ask_experts(w, prefix, at);
 }
 
-/* Layer i of both microbatches, or of all tokens. In a prefill a stream exchanges for both: the
- * second's dispatch comes before the first's combine, which waits for the experts. */
+/* Writes layer i of both microbatches, or of all tokens. In a prefill one stream does the exchanges
+ * of both: the dispatch of the second comes before the combine of the first, which waits for the
+ * experts. */
 static void layer(struct weir__layer_writer *w, int i, bool two, struct place at[2])
 {
     char prefix[2][24];
@@ -355,8 +362,8 @@ static void layer(struct weir__layer_writer *w, int i, bool two, struct place at
         end_layer(w, prefix[half], i, half, &at[half]);
 }
 
-/* The embedding's rows come from memory; every token, or one of each sequence, meets the head. Dies
- * that share it take each other's rows. */
+/* The embedding reads its rows from memory. The head is applied to every token, or to one of each
+ * sequence. Dies that share the head exchange rows. */
 static void head(struct weir__layer_writer *w, const char *prefix, char *last)
 {
     double share = weir__deploy_head_dies(w->m, w->d);
@@ -384,7 +391,7 @@ weir_status weir__estimate_graph(const struct weir__llm *m, const struct weir__d
                                  struct weir__text *out)
 {
     bool two = weir__deploy_has_two(d);
-    struct weir__deploy one = *d; /* a batch that cannot be halved has one stream */
+    struct weir__deploy one = *d; /* a batch that cannot be split has one stream */
     int layers = (int)(what->layers > 0 ? what->layers : ceil(m->layers / d->pp));
     double drafts = d->accept > 0 && m->mtp > 0 ? 1 : 0;
     double sequences = fmax(1, d->batch / d->pp) / (two ? 2 : 1);

@@ -1,4 +1,4 @@
-/* Requests of a published trace, a line each. */
+/* Reads requests of a published trace, one per line. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The best deployments under limits of latency. */
+/* Searches for the best deployments under latency limits. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,8 @@ struct finder {
     struct weir__candidate *found;
     int nfound, cap;
     size_t tried, all;
-    /* Prefills of the parallelism at hand: cores and streams of decoding do not change them. */
+    /* Prefill times of the current parallelism: cores and streams of decoding do not change
+     * them. */
     struct prefill {
         struct weir__deploy d;
         double us;
@@ -42,7 +43,7 @@ static bool within(double value, double limit)
     return !(limit > 0) || value <= limit;
 }
 
-/* returns  false to end the search; *fits: whether it met the limit of TPOT. */
+/* returns  false to end the search. *fits: whether the deployment met the limit of TPOT. */
 static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fits, bool *go_on)
 {
     double replicas = (double)d->ranks / d->tp / d->pp, us, first, tpot;
@@ -54,7 +55,7 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
     if (d->batch > memory.most_batch)
         return WEIR_OK;
     if (d->placement == WEIR__PLACE_TWO && !weir__deploy_has_two(d)) {
-        *fits = true; /* a larger batch can be halved */
+        *fits = true; /* a larger batch can be split */
         return WEIR_OK;
     }
     f->tried++;
@@ -82,8 +83,8 @@ static weir_status try(struct finder *f, const struct weir__deploy *d, bool *fit
     return WEIR_OK;
 }
 
-/* Batches double until memory or the limit is reached. TTFT counts with a prompt at a time, so
- * a batch that is too large for it may still be served: it is left to --serve. */
+/* Doubles the batch until memory or the limit is reached. TTFT is computed with one prompt at a
+ * time, so a batch that is too large for it may still be served; --serve decides that. */
 static weir_status try_batches(struct finder *f, struct weir__deploy *d, bool *go_on)
 {
     weir_status st = WEIR_OK;
@@ -97,7 +98,7 @@ static weir_status try_batches(struct finder *f, struct weir__deploy *d, bool *g
     return st;
 }
 
-/* The placements that the model has a use for, each with a few shares of the cores or extra
+/* Tries the placements that apply to the model, each with a few shares of the cores or extra
  * streams. */
 static weir_status try_placements(struct finder *f, const struct weir__deploy *from, bool *go_on)
 {
@@ -160,7 +161,7 @@ weir_status weir__estimate_search(weir_device *dev, const struct weir__llm *m,
             WEIR_EUNSUPPORTED,
             "%s runs in real time: an estimate needs a modelled device such as npu:a3",
             dev->props.name);
-    plain.tp = plain.pp = 1; /* what no parallelism mends */
+    plain.tp = plain.pp = 1; /* finds errors that no tp, pp or ep can fix */
     plain.ep = from->ep > 1 ? 1 : from->ep;
     if ((st = weir__deploy_check(m, &plain)))
         return st;

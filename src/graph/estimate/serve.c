@@ -1,4 +1,5 @@
-/* Serving: replicas that take steps, requests that come and go. Times are in milliseconds. */
+/* Simulates serving: replicas take steps, requests arrive and complete. Times are in
+ * milliseconds. */
 #include "graph/estimate/serve.h"
 
 #include <math.h>
@@ -11,15 +12,15 @@
 
 struct queue {
     int first, last;
-    double tokens; /* of prompts that wait in it */
+    double tokens; /* prompt tokens of the queued jobs */
 };
 
 struct replica {
     struct queue waiting;
-    int *running; /* jobs that have their first token, or whose prompt is being computed */
+    int *running; /* jobs with a first token, or whose prompt is being computed */
     int nrunning, cap;
-    double reserved; /* tokens of cache that they may come to need */
-    double missing;  /* of their prompts */
+    double reserved; /* cache tokens that the running jobs may need */
+    double missing;  /* prompt tokens still to compute */
 };
 
 struct server {
@@ -32,13 +33,14 @@ struct server {
     struct weir__serve_job *jobs;
     struct replica *replicas;
     uint32_t nreplicas;
-    int *order;                  /* of jobs, by when they are ready */
-    const struct server *before; /* that computes their prompts on dies of their own; NULL: none */
-    bool prompts_only;           /* it is such a one: a job is over with its first token */
-    double room;                 /* tokens of cache of a replica */
+    int *order;                  /* jobs in the order of `ready` */
+    const struct server *before; /* the server that computes prompts for this one on dies of its
+                                  * own; NULL: none */
+    bool prompts_only;           /* it is such a server: a job completes with its first token */
+    double room;                 /* cache tokens of a replica */
     double most_batch, budget, token_bytes, link_gb_s;
     size_t arrived, over, steps, decoding;
-    double batches; /* sum over decode steps, of a replica */
+    double batches; /* sequences per replica, summed over decode steps */
     bool short_of_memory;
 };
 
@@ -60,7 +62,8 @@ static void dequeue(struct server *s, struct queue *q)
 
 /* ---- prompts ---- */
 
-/* What of its prompt a replica has: the last token is computed anyway, for the first answer. */
+/* Prompt tokens that the replica has cached. The last token is always computed, because it gives
+ * the first answer. */
 static double hit_tokens(const struct server *s, const struct weir__request *r, uint32_t replica)
 {
     double found = weir__prefix_find(s->cache, replica, s->r->blocks + r->first_block, r->nblocks);
@@ -76,7 +79,7 @@ static void remember(struct server *s, const struct weir__request *r, uint32_t r
                                             r->nblocks, fmax(0, room) / WEIR__SERVE_BLOCK);
 }
 
-/* Where it has least to wait and to compute. */
+/* The replica with the least work queued and to compute. */
 static uint32_t choose(const struct server *s, const struct weir__request *r)
 {
     double least = INFINITY;
@@ -116,13 +119,13 @@ static void admit(struct server *s, int index)
         enqueue(s, &s->replicas[at].waiting, index);
 }
 
-/* What it keeps of the cache until it is over. */
+/* Cache tokens that the job occupies until it completes. */
 static double need_of(const struct server *s, const struct weir__serve_job *j)
 {
     return j->r->prompt + (s->prompts_only ? 1 : j->r->output);
 }
 
-/* Those that have room and a place begin. */
+/* Starts queued jobs while there is cache and a place in the batch. */
 static void begin(struct server *s, uint32_t at, double now)
 {
     struct replica *p = &s->replicas[at];
@@ -152,7 +155,8 @@ static void begin(struct server *s, uint32_t at, double now)
 
 /* ---- steps ---- */
 
-/* Up to `most` tokens of prompts of the replica, and the keys that one of them sees. */
+/* Takes up to `most` prompt tokens of the replica's jobs, and computes the mean keys that one of
+ * them sees. */
 static double take_prompts(struct server *s, struct replica *p, double most, double now,
                            double *context)
 {
@@ -175,7 +179,7 @@ static double take_prompts(struct server *s, struct replica *p, double most, dou
     return taken;
 }
 
-/* Sequences of the replica that decode, and the keys that one of them sees. */
+/* Counts the replica's decoding sequences and computes the mean keys that one of them sees. */
 static double decoding(const struct server *s, const struct replica *p, double *context)
 {
     double n = 0, keys = 0;
@@ -192,7 +196,7 @@ static double decoding(const struct server *s, const struct replica *p, double *
     return n;
 }
 
-/* At the end of a step: first tokens, next tokens, and who is through. */
+/* Ends a step: records first and next tokens, and removes completed jobs. */
 static void finish_step(struct server *s, struct replica *p, double now, bool decoded)
 {
     int kept = 0;
@@ -217,7 +221,8 @@ static void finish_step(struct server *s, struct replica *p, double now, bool de
     p->nrunning = kept;
 }
 
-/* One step of replicas [from, to), which go together: the fullest decides. returns its end. */
+/* Simulates one common step of replicas [from, to): the fullest replica decides its time. returns
+ * the end of the step. */
 static double step(struct server *s, uint32_t from, uint32_t to, double now)
 {
     double prompts = 0, prompt_context = 0, batch = 0, context = 0, most, us;
@@ -245,7 +250,7 @@ static double step(struct server *s, uint32_t from, uint32_t to, double now)
         for (uint32_t i = from; i < to; i++) {
             double c;
 
-            s->batches -= decoding(s, &s->replicas[i], &c); /* they only waited */
+            s->batches -= decoding(s, &s->replicas[i], &c); /* they waited during this step */
         }
     now += us / 1e3;
     for (uint32_t i = from; i < to; i++)
@@ -262,7 +267,7 @@ static bool has_work(const struct server *s, uint32_t from, uint32_t to)
     return false;
 }
 
-/* When something can begin on replicas that have nothing to do; INFINITY for never. */
+/* When an idle replica of these can start a job; INFINITY for never. */
 static double next_ready(const struct server *s, uint32_t from, uint32_t to)
 {
     double next = INFINITY;
@@ -273,7 +278,7 @@ static double next_ready(const struct server *s, uint32_t from, uint32_t to)
     return next;
 }
 
-/* Replicas that share experts step together; others each by itself. */
+/* Runs the replicas: those that share experts step together, others each by itself. */
 static void run(struct server *s, uint32_t together)
 {
     uint32_t ngroups = s->nreplicas / together;
@@ -285,7 +290,7 @@ static void run(struct server *s, uint32_t together)
         double now = INFINITY;
         uint32_t g = 0;
 
-        for (uint32_t i = 0; i < ngroups; i++) { /* the one whose next step begins first */
+        for (uint32_t i = 0; i < ngroups; i++) { /* picks the group whose next step begins first */
             uint32_t from = i * together, to = from + together;
             double at = has_work(s, from, to) ? clock[i] : fmax(clock[i], next_ready(s, from, to));
 
@@ -312,7 +317,7 @@ static void run(struct server *s, uint32_t together)
     weir__free(clock);
 }
 
-/* ---- all of it ---- */
+/* ---- serving ---- */
 
 static weir_status check(const struct weir__llm *m, const struct weir__deploy *d,
                          const struct weir__serve_options *o, struct weir__deploy *decode,
@@ -381,7 +386,7 @@ static weir_status prepare(struct server *s, weir_device *dev)
     return WEIR_OK;
 }
 
-/* Runs it to the end. returns  what failed. */
+/* Runs the server to the end. returns the first error. */
 static weir_status run_through(struct server *s)
 {
     bool spread = s->m->experts > 0 && s->d->ep != 1;
@@ -402,7 +407,7 @@ static int by_ready(const void *x, const void *y, void *user)
                                           : (a > b) - (a < b);
 }
 
-/* Prompts that others computed, whose cache comes over the links. */
+/* Takes over prompts that the other server has computed; their cache is sent over the links. */
 static void take_over(struct server *s)
 {
     for (int i = 0; i < s->r->n; i++) {

@@ -4,12 +4,12 @@
 
 #define NONE UINT32_MAX
 
-/* A block that a replica keeps, in the replica's list by use. */
+/* A block cached by a replica; an entry of the replica's list by last use. */
 struct entry {
     uint64_t block;
     uint32_t replica;
     uint32_t older, newer;
-    uint32_t chain; /* of its slot, or of free ones */
+    uint32_t chain; /* next entry of its hash slot, or of the free list */
 };
 
 struct weir__prefix_cache {
@@ -118,7 +118,8 @@ static bool grow_slots(struct weir__prefix_cache *c)
     weir__free(c->slots);
     c->slots = slots;
     c->nslots = n;
-    for (uint32_t i = 0; i < (uint32_t)c->n; i++) { /* none is free while the table is full */
+    for (uint32_t i = 0; i < (uint32_t)c->n; i++) { /* the table is full, so every entry is in
+                                                     * use */
         uint32_t *slot = slot_of(c, c->entries[i].replica, c->entries[i].block);
 
         c->entries[i].chain = *slot;

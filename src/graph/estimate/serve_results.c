@@ -1,4 +1,4 @@
-/* What was served, in percentiles and rates. */
+/* Percentiles and rates of the served requests. */
 #include <math.h>
 #include <stdlib.h>
 

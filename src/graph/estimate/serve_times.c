@@ -1,4 +1,5 @@
-/* What a step takes, by its size: predicted once for a grid of sizes, in between by lines. */
+/* Times of steps by their size: predicted once for the points of a grid, interpolated linearly in
+ * between. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@ enum { SLOTS = 4096 };
 
 struct point {
     bool known;
-    int batch, context, chunk, chunk_context; /* places of the grid; batch -1: a prefill */
+    int batch, context, chunk, chunk_context; /* indices in the grid; batch -1: a prefill */
     double us;
 };
 
@@ -43,13 +44,13 @@ weir_status weir__step_times_status(const struct weir__step_times *t)
     return t->status;
 }
 
-/* Two places to the octave: 1, 1.41, 2, ... */
+/* Two grid points per octave: 1, 1.41, 2, ... */
 static double size_at(int place)
 {
     return place < 0 ? 0 : exp2(place / 2.0);
 }
 
-/* The place below `size`, and how far it is on the way to the next one. */
+/* The grid point below `size`, and the position between it and the next one, 0..1. */
 static int place_of(double size, double *share)
 {
     int place;
@@ -70,7 +71,7 @@ static double point_us(struct weir__step_times *t, const struct point *at)
     bool prefill = at->batch == -1;
     struct point *p;
 
-    for (uint32_t i = 0;; i++) { /* the table is never full: what does not fit replaces another */
+    for (uint32_t i = 0;; i++) { /* after 8 probes the new point replaces another */
         p = &t->points[(h + i) % SLOTS];
         if (!p->known || i == 8)
             break;
@@ -81,7 +82,7 @@ static double point_us(struct weir__step_times *t, const struct point *at)
     if (t->status)
         return 1;
     if (prefill) {
-        /* tokens are spread over the stages, and halved for two microbatches */
+        /* tokens are divided among the stages, and halved for two microbatches */
         d.batch = d.pp * (d.placement == WEIR__PLACE_TWO ? 2 : 1);
         d.prompt = fmax(1, size_at(at->chunk) / d.batch);
         d.chunk_context = fmax(1, size_at(at->chunk_context));
@@ -99,7 +100,7 @@ static double point_us(struct weir__step_times *t, const struct point *at)
     return p->us;
 }
 
-/* Between the corners of the grid around a size; dims are those with a share of their own. */
+/* Interpolates between the grid points around a size, in the dims with share > 0. */
 static double between(struct weir__step_times *t, const struct point *at, const double share[4])
 {
     double us = 0;
