@@ -12,9 +12,8 @@ enum {
     WEIR__PB_MAX_LABELS = 1 << 12, /* stream labels, and super kernels, each */
     WEIR__PB_MAX_WAITS = 1 << 10,  /* control edges passed on by one Identity */
 };
-#define WEIR__PB_MAX_ZEROS                                                   \
-    ((int64_t)256 << 20) /* total bytes of constants whose values are not in \
-                          * the file */
+/* Limit on the total bytes of constants whose values are not in the file. */
+#define WEIR__PB_MAX_ZEROS ((int64_t)256 << 20)
 
 /* The result of loading one node of the file. */
 struct weir__pb_made {
