@@ -1,8 +1,9 @@
 /* Copies from tensor to tensor, on one device or between two.
  *
- * Between two, one stream runs the copy: the destination's, or that of a GPU, which reaches the
- * host's memory and is not reached from there. It waits for the other one before, and the other one
- * for it afterwards, so that both tensors may be freed at once. Errors go both ways with that. */
+ * Between two devices one stream runs the copy: the destination's, or the GPU's, which can access
+ * host memory while the host cannot access its memory. This stream waits for the other one before
+ * the copy, and the other one waits for it afterwards, so both tensors may be freed at once. The
+ * waits pass errors in both directions. */
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static bool has_host_memory(const weir_device *dev)
 
 /* ---- order between two devices ---- */
 
-/* The mark, or where the drivers differ the relay that stands for it. */
+/* The end of the stream's work as a mark, or, if the drivers differ, as a relay. */
 static weir_status mark_end(weir_stream *from, const weir_stream *to, struct weir__mark *mark,
                             struct weir__relay **relay)
 {
@@ -54,7 +55,7 @@ static weir_status queue_wait(weir_stream *s, struct weir__mark mark, struct wei
     if (relay) {
         st = driver->cross->wait_relay(s, relay);
     } else {
-        atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait itself takes it back */
+        atomic_fetch_add(&mark.stream->dev->visitors, 1); /* the wait decrements it when it ends */
         if ((st = driver->wait(s, mark, WEIR__WAIT_ERRORS)))
             atomic_fetch_sub(&mark.stream->dev->visitors, 1);
     }
@@ -70,8 +71,8 @@ static weir_status queue_wait(weir_stream *s, struct weir__mark mark, struct wei
     return WEIR_OK;
 }
 
-/* `s` goes on after everything on `other`, which is another device's; a buffer that the other's
- * work uses counts as used by `s` until then. Clocks reach over one device only, so the pool
+/* Orders `s` after everything on `other`, a stream of another device. A buffer that the other
+ * stream's work uses counts as used by `s` until then. Clocks cover one device only, so the pool
  * learns nothing else. */
 static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *used)
 {
@@ -99,7 +100,7 @@ static weir_status wait_abroad(weir_stream *s, weir_stream *other, weir_buffer *
 
 /* ---- ways to copy ---- */
 
-/* `runner` has the stream that copies. */
+/* Queues the copy on the stream of `runner`. */
 static weir_status run_copy(const struct side *runner, const struct side *other,
                             const weir_tensor *dst, const weir_tensor *src)
 {
@@ -118,8 +119,8 @@ static weir_status run_copy(const struct side *runner, const struct side *other,
     return st;
 }
 
-/* What wait_tensor said of the other tensor counts on its own device. *idle: nothing is left on
- * its stream that the copy would have to wait for. */
+/* Queues the waits that wait_tensor asked for on the other tensor's own device. *idle: its stream
+ * has no work left that the copy would have to wait for. */
 static weir_status prepare_other(const struct side *other, bool *idle)
 {
     weir_stream *s = other->stream;
@@ -135,7 +136,7 @@ static weir_status prepare_other(const struct side *other, bool *idle)
     return st;
 }
 
-/* The other's stream goes on after the copy, so its memory may be freed at once. If even that
+/* Orders the other stream after the copy, so that its memory may be freed at once. If that wait
  * cannot be queued, the host waits. */
 static weir_status copy_in_order(const struct side *runner, const struct side *other,
                                  const weir_tensor *dst, const weir_tensor *src)
@@ -152,7 +153,7 @@ static weir_status copy_in_order(const struct side *runner, const struct side *o
     return st;
 }
 
-/* A device in virtual time goes on only while the host waits for it. */
+/* For a device in virtual time, which progresses only while the host waits for it. */
 static weir_status copy_and_wait(const struct side *runner, const struct side *other,
                                  const weir_tensor *dst, const weir_tensor *src)
 {
@@ -162,7 +163,7 @@ static weir_status copy_and_wait(const struct side *runner, const struct side *o
     if ((st = prepare_other(other, &idle)) || (st = weir_stream_sync(other->stream)) ||
         (st = run_copy(runner, other, dst, src)))
         return st;
-    weir__wait_shield(1); /* the other tensor is the caller's once this returns */
+    weir__wait_shield(1); /* the caller may free the other tensor once this returns */
     st = weir_stream_sync(runner->stream);
     weir__wait_shield(-1);
     return st;
@@ -188,14 +189,13 @@ static weir_status copy_part(const struct side *side, const struct weir__view *d
     return st;
 }
 
-/* Two GPUs that do not reach each other: from the one into memory of the host, from there into
- * the other. */
+/* Copies between two GPUs without peer access, through host memory. */
 static weir_status copy_through_host(const struct side *to, const struct side *from)
 {
     struct weir__view between = from->tensor->view;
     weir_status st;
 
-    if (!size_of(from->tensor)) /* nothing but the order of any other copy */
+    if (!size_of(from->tensor)) /* no bytes: keeps only the order of a copy */
         return (st = wait_abroad(to->stream, from->stream, NULL))
                    ? st
                    : wait_abroad(from->stream, to->stream, NULL);
@@ -209,8 +209,9 @@ static weir_status copy_through_host(const struct side *to, const struct side *f
     if (!(st = wait_abroad(to->stream, from->stream, NULL)) &&
         !(st = copy_part(to, &to->tensor->view, &between, WEIR__COPY_FROM_HOST)) &&
         !(st = weir_stream_callback(to->stream, free_bounce, between.data)))
-        return wait_abroad(from->stream, to->stream, NULL); /* as for any other copy */
-    /* Nobody frees it before both are through with it. */
+        return wait_abroad(from->stream, to->stream, NULL); /* the same order as after any other
+                                                             * copy */
+    /* Frees the host memory only after both streams have finished with it. */
     weir__wait_shield(1);
     if (weir_stream_sync(from->stream) != WEIR_ETIMEDOUT &&
         weir_stream_sync(to->stream) != WEIR_ETIMEDOUT)

@@ -1,5 +1,5 @@
-/* DLPack in and out. The structs restate the public ABI (DLPack 1.0 and the
- * unversioned form before it). */
+/* DLPack import and export. The structs restate the public ABI (DLPack 1.0 and the unversioned form
+ * before it). */
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static const struct dl_dtype dl_dtypes[WEIR_DTYPE_COUNT] = {
     [WEIR_BOOL] = {DL_BOOL, 8, 1},
 };
 
-/* ---- in ---- */
+/* ---- import ---- */
 
 static bool can_read(const weir_device *dev, struct weir__dlpack_device on)
 {
@@ -117,9 +117,9 @@ weir_status weir_tensor_from_dlpack_versioned(weir_stream *s, void *managed, wei
     return import(s, &m->tensor, release_versioned, managed, out);
 }
 
-/* ---- out ---- */
+/* ---- export ---- */
 
-/* Both forms with what they point to, in one allocation. */
+/* Both forms of the struct and the arrays they point to, in one allocation. */
 struct exported {
     union {
         struct dl_managed legacy;
@@ -131,7 +131,8 @@ struct exported {
 
 static void delete_export(struct exported *e)
 {
-    /* If that cannot be noted the bytes are never used again, which is safe. */
+    /* If the use cannot be recorded, the tensor is leaked: its bytes are never reused, which is
+     * safe. */
     if (!weir__device_used_by_others(e->tensor->dev, e->tensor->buffer))
         weir_tensor_release(e->tensor);
     weir__free(e);
@@ -147,8 +148,8 @@ static void delete_versioned(struct dl_managed_versioned *self)
     delete_export((struct exported *)self);
 }
 
-/* Whoever comes after the current stream comes after what wait_tensor or the host's values ask
- * for. */
+/* Queues on the current stream the waits that wait_tensor or a write from the host asked for,
+ * because the consumer only orders itself after that stream. */
 static weir_status order_export(weir_tensor *t)
 {
     weir_status st = weir__tensor_check_bytes(t, "DLPack export");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Fields that may hold any integer, which their rows check themselves. */
+/* Fields that may hold any integer; their rows check them. */
 static bool is_wide(const struct weir__op_field *f)
 {
     static const char *const names[] = {"seed", "bytes", "shapes", "send", "recv"};
@@ -15,8 +15,8 @@ static bool is_wide(const struct weir__op_field *f)
     return false;
 }
 
-/* Dims, counts and steps: what fits in 32 bits can be added and multiplied once. Names are looked
- * at last: nearly every value fits. */
+/* Checks that dims, counts and steps fit in 32 bits, so that rows can add and multiply them once
+ * without overflow. The list of wide fields is searched last, because nearly every value fits. */
 static weir_status check_ints(const struct weir__op *op, const char *params)
 {
     const struct weir__op_field *end = op->fields + op->nfields;
@@ -48,7 +48,7 @@ weir_status weir__shape_check(const char *what, weir_dtype dtype, int ndim, cons
         if (shape[i] < 0)
             return weir__fail(WEIR_ESHAPE, "%s: size %lld of dim %d is negative", what,
                               (long long)shape[i], i);
-        /* A size of 0 elsewhere must not hide an overflow of the strides. */
+        /* A size of 0 counts as 1, so that it does not hide an overflow of the strides. */
         if (__builtin_mul_overflow(bytes, shape[i] ? shape[i] : 1, &bytes))
             return weir__fail(WEIR_ESHAPE, "%s: %s%s has more bytes than fit in 63 bits", what,
                               weir_dtype_name(dtype), weir__dims_text(ndim, shape).text);

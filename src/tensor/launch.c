@@ -1,4 +1,4 @@
-/* Users' own kernels. */
+/* Kernels of the user. */
 #include "base/sized.h"
 #include "tensor/tensor.h"
 
@@ -63,8 +63,8 @@ weir_status weir_kernel_fail(weir_status status, const char *reason)
     return status && reason ? weir__fail(status, "%s", reason) : status;
 }
 
-/* Whether the lock of the stream is enough: there is nothing to queue before the launch, and every
- * buffer knows the stream already. */
+/* Whether the stream's lock is enough: nothing has to be queued before the launch, and the stream
+ * is already recorded in every buffer. */
 static bool fits_stream_lock(const weir_stream *s, weir_buffer *const *buffers, size_t n)
 {
     if (s->deferred.stream || s->shared || weir__race_on())

@@ -69,7 +69,7 @@ weir_status weir__member_channel(const struct weir__member *member, const char *
         *out = g->whole;
         return WEIR_OK;
     }
-    if (peer < 0) { /* names of pairs and of users never meet: these begin otherwise */
+    if (peer < 0) { /* prefix that keeps names of users from matching those of pairs */
         snprintf(name, sizeof name, "name %s", member->name);
         members = weir__ranks_all(g->nranks);
         *out = weir__group_channel(g, name, &members);

@@ -11,12 +11,12 @@
 #include "device/op.h"
 #include "tensor/view.h"
 
-/* What the kernel of the call costs, roughly for devices that run it, in full for those
- * that model it. */
+/* Sets the cost of the call's kernel: roughly for devices that run it, in full for those that model
+ * it. */
 void weir__kernel_set_cost(struct weir__kernel *k, const struct weir__call *call,
                            const struct weir__work *work);
 
-/* Makes cost->flops what weir__model_flops makes of it; `first` is the first input or NULL. */
+/* Replaces cost->flops by the result of weir__model_flops; `first` is the first input or NULL. */
 void weir__cost_scale(struct weir__cost *cost, const struct weir__model *model, weir_engine engine,
                       const struct weir__view *first);
 

@@ -20,7 +20,7 @@ static void describe(const struct weir__access *a, struct weir__race_operand *o)
     weir__view_footprint(v, &o->bytes);
 }
 
-/* Queues the waits that autosync asks for. Each one orders the stream after all that its
+/* Queues the waits that autosync asks for. Each one also orders the stream after everything its
  * source was ordered after, so a few rounds are enough. */
 static weir_status order(weir_stream *s, const char *op, const struct weir__race_operand *operands,
                          int n)
@@ -48,7 +48,7 @@ static weir_status order(weir_stream *s, const char *op, const struct weir__race
     return WEIR_OK;
 }
 
-/* Operands of one operator; most have few. */
+/* Operands of one operator; a fixed array is enough for most. */
 struct operands {
     struct weir__race_operand few[FEW], *all;
 };
@@ -70,13 +70,13 @@ static void close_operands(struct operands *o)
         weir__free(o->all);
 }
 
-/* Operands that were compared with what came before; close them unless it fails. */
+/* Fills `o` with operands that are compared with earlier accesses. Close it unless this fails. */
 static weir_status open_ordered(struct operands *o, weir_stream *s, const char *op,
                                 const struct weir__access *accesses, int n)
 {
     weir_status st;
 
-    /* What wait_tensor said of an operand counts before it is compared. */
+    /* First queues the waits that wait_tensor asked for, so that the comparison sees them. */
     for (int i = 0; i < n; i++)
         if (accesses[i].tensor->dev == s->dev && accesses[i].tensor->buffer->after_seq &&
             (st = weir__buffer_await(accesses[i].tensor->buffer, s)))

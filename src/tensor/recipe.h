@@ -1,5 +1,5 @@
-/* How a view was made: the calls that made it, so that it can be made again over other
- * sizes. Only tensors of graphs with dynamic inputs have one. */
+/* How a view was made: the calls that made it, so that they can be repeated with other sizes. Only
+ * tensors of graphs with dynamic inputs have a recipe. */
 #ifndef WEIR_TENSOR_RECIPE_H
 #define WEIR_TENSOR_RECIPE_H
 
@@ -7,7 +7,7 @@
 
 #include "tensor/view.h"
 
-/* One call, with its arguments as the user gave them: -1 and negative ones too. */
+/* One call, with its arguments as the user gave them, including -1 and negative values. */
 struct weir__view_step {
     enum weir__view_kind {
         WEIR__VIEW_SLICE, /* dim, start, stop, step */
@@ -15,35 +15,34 @@ struct weir__view_step {
         WEIR__VIEW_RESHAPE,
         WEIR__VIEW_EXPAND,
     } kind;
-    int n; /* of the arguments, at most WEIR_MAX_DIMS */
+    int n; /* number of arguments, at most WEIR_MAX_DIMS */
     int64_t args[WEIR_MAX_DIMS];
 };
 
-/* Steps that one view may be made of; real ones take a few. */
+/* Limit on the steps of one view; real views have a few. */
 #define WEIR__RECIPE_MAX 256
 
-/* Counted, and never changed once made. */
+/* Reference-counted; immutable after its creation. */
 struct weir__recipe {
     _Atomic int refs;
     int length;                  /* steps, this one included */
-    bool is_named;               /* one of them has named sizes (tensor/size.h) */
+    bool is_named;               /* some step has named sizes (tensor/size.h) */
     struct weir__recipe *before; /* NULL: the first step, on a whole value */
     struct weir__view_step step;
 };
 
-/* Changes *v as the call does; data is not followed. On an error *v is of no use. `sizes` has the
- * values of named sizes; NULL: their examples.
- * returns  what the public call does. */
+/* Changes *v as the call does; does not dereference data. On an error *v is invalid. `sizes` holds
+ * the values of named sizes; NULL: their examples.
+ * returns  the errors of the public call. */
 weir_status weir__view_apply_step(struct weir__view *v, const struct weir__view_step *step,
                                   const int64_t *sizes);
 
-/* A recipe of one more step, which has its own hold on `before`.
- * returns  WEIR_ERANGE for more than WEIR__RECIPE_MAX steps. */
+/* A recipe with one more step, which retains `before`. */
 weir_status weir__recipe_make(struct weir__recipe *before, const struct weir__view_step *step,
                               struct weir__recipe **out);
 struct weir__recipe *weir__recipe_retain(struct weir__recipe *recipe);
 void weir__recipe_release(struct weir__recipe *recipe);
-/* All steps, from a whole value. NULL has none. */
+/* Applies all steps to a view of the whole value. NULL has no steps. */
 weir_status weir__recipe_apply(const struct weir__recipe *recipe, struct weir__view *v,
                                const int64_t *sizes);
 

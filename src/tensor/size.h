@@ -1,5 +1,5 @@
-/* Named sizes as numbers (weir/graph.h): the index in the graph's table and the example in one
- * number far below any size, so that whoever has no table can go by the example. */
+/* Named sizes as numbers (weir/graph.h): the index in the graph's table and the example, packed
+ * into one number far below any size. Code without the table can use the example. */
 #ifndef WEIR_TENSOR_SIZE_H
 #define WEIR_TENSOR_SIZE_H
 
@@ -28,7 +28,8 @@ static inline int weir__size_index(int64_t n)
     return (int)((n - INT64_MIN) >> WEIR__SIZE_BITS) - 1;
 }
 
-/* What the number is for: by `values`, those of the table, or by the examples if that is NULL. */
+/* The value of a plain or named size: from `values`, indexed as the table, or the example if that
+ * is NULL. */
 static inline int64_t weir__size_value(int64_t n, const int64_t *values)
 {
     int64_t low = (int64_t)1 << WEIR__SIZE_BITS;

@@ -1,4 +1,4 @@
-/* Making, sharing and looking at tensors. */
+/* Creates, shares and inspects tensors. */
 #include "tensor/tensor.h"
 #include "check/race/footprint.h"
 #include "tensor/infer.h"
@@ -124,7 +124,7 @@ weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel
 
     if (n > weir__countof(fences) && !(fence = weir__calloc(n, sizeof *fence)))
         return weir__fail_nomem("recording the uses of operator '%s'", kernel->name);
-    /* A buffer named twice gets one fence twice: no harm. */
+    /* A buffer listed twice gets its fence twice, which is harmless. */
     for (size_t i = 0; i < n && !st; i++)
         if (weir__unlikely(buffers[i]->after_seq) && (st = weir__buffer_await(buffers[i], s)))
             break;
@@ -170,7 +170,7 @@ void weir__view_span(const struct weir__view *v, const char **first, const char 
         reach += (v->shape[i] - 1) * v->stride[i]; /* strides are never negative */
     }
     *first = v->data;
-    /* In a graph data is an offset, and no pointer to compute with. */
+    /* In a graph, data is an offset, so it must not be used in pointer arithmetic. */
     *last = (char *)((uintptr_t)v->data + (size_t)(reach + 1) * weir__dtype_size(v->dtype));
 }
 
@@ -180,7 +180,8 @@ void weir__view_footprint(const struct weir__view *v, struct weir__footprint *f)
                          v->shape, v->stride);
 }
 
-/* Element for element; a dim of size 1 is never stepped along. */
+/* Whether the views have the same elements in the same places; the stride of a dim of size 1 does
+ * not matter. */
 static bool is_same(const struct weir__view *a, const struct weir__view *b)
 {
     bool same = a->data == b->data && a->ndim == b->ndim;
@@ -220,7 +221,8 @@ weir_status weir__check_views(const char *what, const struct weir__view *written
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read)
 {
-    /* Memory from outside may be known under two handles; memory of the pool is not. */
+    /* Memory from outside may have two handles with different buffers; memory of the pool has
+     * one. */
     if (read->buffer != written->buffer && read->buffer->state != WEIR__EXTERNAL &&
         written->buffer->state != WEIR__EXTERNAL)
         return WEIR_OK;
@@ -254,7 +256,8 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
         return st;
     weir__device_lock(s->dev);
     st = weir__tensor_alloc(s, &view, out);
-    /* The bytes are free for this stream alone: for the others it is as if it wrote them. */
+    /* The bytes are free for this stream only: for other streams the allocation counts as a
+     * write. */
     if (!st && weir__race_on())
         weir__race_note(s, "allocation", &(struct weir__access){*out, true}, 1);
     weir__device_unlock(s->dev);
@@ -273,7 +276,7 @@ static bool fits_memory(const struct weir__view *v)
     return !__builtin_mul_overflow(reach, (int64_t)weir__dtype_size(v->dtype), &reach);
 }
 
-/* Strides of the caller's; NULL keeps the contiguous ones. */
+/* Sets the caller's strides; NULL keeps the contiguous ones. */
 static weir_status set_strides(struct weir__view *v, const int64_t *strides)
 {
     for (int i = 0; i < v->ndim && strides; i++) {
@@ -338,8 +341,8 @@ weir_status weir_tensor_wrap(weir_stream *s, weir_dtype dtype, int ndim, const i
     return st;
 }
 
-/* The usual view, of bytes with strides, in one pass. Whatever is large, empty, wrong or otherwise
- * unusual is left to view_checked, which says what is wrong: false. */
+/* The common case of a view of bytes with strides, in one pass. Returns false for anything large,
+ * empty, wrong or unusual: view_checked handles it and reports errors. */
 static bool view_usual(const struct weir__view *from, size_t offset, weir_dtype dtype, int ndim,
                        const int64_t *shape, const int64_t *strides, struct weir__view *v)
 {

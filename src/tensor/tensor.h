@@ -7,26 +7,27 @@
 #include "tensor/view.h"
 
 struct weir_tensor {
-    weir_tensor *next_spare; /* first, as weir_device.spare_tensors wants it */
+    weir_tensor *next_spare; /* must be first, for weir_device.spare_tensors */
     _Atomic int refs;
     weir_device *dev;
-    weir_buffer *buffer; /* buffer->refs tensors share it; NULL if it is a graph's */
+    weir_buffer *buffer; /* shared by buffer->refs tensors; NULL for a graph's tensor */
     struct weir__view view;
-    uint64_t graph; /* id of the graph it is a value of, 0 for a tensor with bytes: then */
-    int value;      /* this is which, and view.data is the offset in it */
-    bool dynamic;   /* views of it have recipes: its graph has dynamic inputs */
+    uint64_t graph; /* id of the graph whose value it is; 0 for a tensor with bytes */
+    int value;      /* for a graph's tensor: the number of the value; view.data is then the offset
+                     * in it */
+    bool dynamic;   /* its graph has dynamic inputs, so views of it have recipes */
     struct weir__recipe *recipe; /* NULL for a whole value (tensor/recipe.h) */
 };
 
-/* returns  WEIR_ESTATE naming `what` if the tensor is a graph's and has no bytes. */
+/* returns  WEIR_ESTATE naming `what` if the tensor belongs to a graph and has no bytes. */
 weir_status weir__tensor_check_bytes(const weir_tensor *tensor, const char *what);
 
-/* NULL becomes the current stream of the default device. */
+/* Replaces NULL by the current stream of the default device. */
 weir_status weir__tensor_resolve(weir_stream **s);
 
 /* A record with one handle and no buffer yet; NULL when out of memory. (L) */
 weir_tensor *weir__tensor_new(weir_device *dev);
-/* Gives the record back; its buffer, if it has one, loses a reference. (L) */
+/* Frees the record; drops a reference to its buffer, if it has one. (L) */
 void weir__tensor_drop(weir_tensor *tensor);
 /* A contiguous tensor of view->dtype and shape with memory on `s`. (L) */
 weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, weir_tensor **out);
@@ -35,39 +36,41 @@ weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, we
  * returns  WEIR_ESHAPE or WEIR_EDTYPE as weir_tensor_empty. */
 weir_status weir__view_init(struct weir__view *view, weir_dtype dtype, int ndim,
                             const int64_t *shape);
-/* Bytes from the first to the last element that the view can touch. */
+/* The range of bytes from the first to the end of the last element of the view. */
 void weir__view_span(const struct weir__view *view, const char **first, const char **last);
 
-/* Which bytes it touches. */
+/* The bytes that the view accesses. */
 void weir__view_footprint(const struct weir__view *view, struct weir__footprint *footprint);
 
-/* returns  WEIR_EINVAL if several elements of the view, which is written, are one. */
+/* returns  WEIR_EINVAL if several elements of the written view share memory. */
 weir_status weir__check_writable(const char *what, const struct weir__view *written);
-/* A view that is written may be one that is read, of the same memory, or share nothing with it.
+/* Checks that the written view is the same as the read one, of the same memory, or shares no memory
+ * with it.
  * returns  WEIR_EINVAL naming `what` and both. */
 weir_status weir__check_views(const char *what, const struct weir__view *written,
                               const struct weir__view *read);
-/* The same of tensors. */
+/* The same for tensors. */
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
                                 const weir_tensor *read);
 
-/* Makes `s` wait for what wait_tensor or a write of the host said of the buffer. (L) */
+/* Makes `s` wait for the work that wait_tensor or a write from the host attached to the buffer.
+ * (L) */
 weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);
 
-/* Whoever uses the buffer from now on, on any stream, comes after what `s` has queued. (L) */
+/* Orders every later use of the buffer, on any stream, after everything queued on `s`. (L) */
 static inline void weir__buffer_publish(weir_buffer *buffer, const weir_stream *s)
 {
     buffer->after_slot = s->slot;
     buffer->after_seq = weir__stream_submitted(s);
 }
 
-/* Queues a kernel that uses these buffers: their fences are set. (L) */
+/* Queues a kernel that uses these buffers and sets their fences. (L) */
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
                                weir_buffer *const *buffers, size_t n);
 
-/* Queues dst <- src on `s`, which may be places of the host as `way` (of struct weir__copy) says; a
- * source of NULL data takes `bytes` from `host` now. Of the tensors the one with dst's data is
- * written; the first `nused` are of this device. (L) */
+/* Queues dst <- src on `s`. Either may be host memory, as `way` (of struct weir__copy) says. If
+ * src->data is NULL, the call copies `bytes` from `host` now. The tensor that holds dst's data is
+ * written; the first `nused` tensors are of this device. (L) */
 weir_status weir__queue_copy(weir_stream *s, const struct weir__view *dst,
                              const struct weir__view *src, int way, const void *host, size_t bytes,
                              weir_tensor *const *tensors, size_t ntensors, size_t nused);
@@ -80,12 +83,12 @@ struct weir__access {
 };
 
 /* Before an operator with these accesses is queued.
- * returns  WEIR_ERACE in error mode; what the waits of autosync return. */
+ * returns  WEIR_ERACE in error mode; the errors of autosync's waits. */
 weir_status weir__race_check(weir_stream *s, const char *op, const struct weir__access *accesses,
                              int n);
-/* It is the stream's last command now. */
+/* Call it after the operator is queued, as the stream's last command. */
 void weir__race_note(weir_stream *s, const char *op, const struct weir__access *accesses, int n);
-/* weir__submit_using between the two. */
+/* weir__submit_using between weir__race_check and weir__race_note. */
 weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kernel,
                                  weir_buffer *const *buffers, size_t nbuffers,
                                  const struct weir__access *accesses, int n);

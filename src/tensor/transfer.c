@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Host bytes up to this travel inside the command. */
+/* Up to this many host bytes are copied into the command itself. */
 enum { INLINE_BYTES = 1024 };
 
 static void copy_dim(const struct weir__copy *a, int dim, char *dst, const char *src)
@@ -32,7 +32,8 @@ static weir_status copy_kernel(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Both have the same shape, and dims that their strides tell apart. */
+/* Describes the copy between two views of one shape, whose dims are collapsed as far as the strides
+ * allow. */
 static void describe(struct weir__copy *a, const struct weir__view *to,
                      const struct weir__view *from)
 {
@@ -126,7 +127,8 @@ static weir_status transfer(weir_tensor *t, void *host, size_t bytes, bool to_ho
                           to_host ? WEIR__COPY_TO_HOST : WEIR__COPY_FROM_HOST, host, bytes, &t, 1,
                           1);
     *seq = weir__stream_submitted(s);
-    if (!st && copy_now) /* the caller is told that it is done: whoever uses it next comes after */
+    if (!st && copy_now) /* the call counts as completed when it returns, so later users on all
+                          * streams must wait for the copy */
         weir__buffer_publish(t->buffer, s);
     weir__device_unlock(s->dev);
     s->dev->driver->kick(s->dev);
@@ -149,8 +151,8 @@ weir_status weir_tensor_read_async(weir_tensor *t, void *data, size_t bytes)
     return transfer(t, data, bytes, true, false, &seq);
 }
 
-/* A copy that is queued cannot be taken back, and the memory is the caller's once this
- * returns. So where the thread's hook may end a wait, that wait comes before the copy. */
+/* A queued copy cannot be cancelled, and the caller may reuse the memory once this returns. So if
+ * the thread's hook may end a wait, the interruptible wait comes before the copy. */
 static weir_status transfer_and_wait(weir_tensor *t, void *host, size_t bytes, bool to_host)
 {
     struct weir__mark before;
@@ -158,7 +160,7 @@ static weir_status transfer_and_wait(weir_tensor *t, void *host, size_t bytes, b
     uint64_t seq;
     weir_status st;
 
-    if ((st = check_transfer(t, host, bytes, to_host))) /* before it waits for anything */
+    if ((st = check_transfer(t, host, bytes, to_host))) /* fails before it waits */
         return st;
     s = weir_stream_current(t->dev);
     if (weir__wait_has_hook()) {
@@ -176,7 +178,7 @@ static weir_status transfer_and_wait(weir_tensor *t, void *host, size_t bytes, b
     return st;
 }
 
-/* Every use queued so far is over, and nobody is told to come after anything else. (L) */
+/* Whether every use queued so far has completed, and no wait is attached to the buffer. (L) */
 static bool is_idle(const weir_buffer *b)
 {
     const struct weir__pool *pool = b->pool;
@@ -190,10 +192,10 @@ static bool is_idle(const weir_buffer *b)
     return true;
 }
 
-/* A new tensor: the host copies by itself if it reaches the bytes and nobody uses them any more, so
- * that neither it nor any stream waits for what is queued on the current one. (In a tensor that is
- * not new they may be used by work that weir does not see.) Not in virtual time, where a copy takes
- * some; and not while races are looked for, whose verdict must not depend on what is over. */
+/* For a new tensor: the host copies the bytes itself if it can access them and no queued work uses
+ * them, so that nothing has to wait for the current stream. (An older tensor may be used by work
+ * that weir does not see.) Not in virtual time, where a copy takes time; and not under the race
+ * checker, whose verdict must not depend on timing. */
 static bool write_now(weir_tensor *t, const void *data, size_t bytes)
 {
     weir_device *dev = t->dev;
@@ -227,14 +229,14 @@ weir_status weir_tensor_write(weir_tensor *t, const void *data, size_t bytes)
     return transfer_and_wait(t, (void *)data, bytes, false);
 }
 
-/* Waits for the uses so far, except those on `but`. Destroying a stream has cleared its error for
- * those who ask for the values (`cleared`). */
+/* Waits for the uses so far, except those on `but`. With `cleared`, ignores errors of destroyed
+ * streams: destroying a stream clears its error. */
 static weir_status await_uses(weir_tensor *t, const weir_stream *but, bool cleared)
 {
     weir_device *dev = t->dev;
     weir_status first = WEIR_OK;
 
-    /* Waiting lets go of the lock, so each round looks again; uses that are over are few. */
+    /* Waiting releases the lock, so each round reads the list again; completed uses cost little. */
     for (uint32_t i = 0;; i++) {
         struct weir__use use;
         weir_stream *s;
@@ -275,7 +277,8 @@ weir_status weir_tensor_read(weir_tensor *t, void *data, size_t bytes)
     weir_status st;
 
     WEIR__NEED(t, "tensor");
-    /* The copy comes after the current stream's own; whoever made the values may be another. */
+    /* The copy is ordered after the current stream, but another stream may have written the
+     * values. */
     if ((st = check_transfer(t, data, bytes, true)) ||
         (st = await_uses(t, weir_stream_current(t->dev), true)))
         return st;

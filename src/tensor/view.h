@@ -1,4 +1,4 @@
-/* Shapes and strides, apart from memory: what kernels and shape rules work on. */
+/* Shapes and strides without memory: the arguments of kernels and shape rules. */
 #ifndef WEIR_TENSOR_VIEW_H
 #define WEIR_TENSOR_VIEW_H
 
@@ -26,7 +26,7 @@ static inline bool weir__view_is_contiguous(const struct weir__view *v)
     int64_t expect = 1;
 
     for (int d = v->ndim - 1; d >= 0; d--) {
-        /* A dim of size 1 is never stepped along, so its stride says nothing. */
+        /* The stride of a dim of size 1 is never used, so it may be anything. */
         if (v->shape[d] != 1 && v->stride[d] != expect)
             return weir__view_numel(v) == 0;
         expect *= v->shape[d];
@@ -36,7 +36,7 @@ static inline bool weir__view_is_contiguous(const struct weir__view *v)
 
 /* Row-major strides for v's shape. */
 void weir__view_set_contiguous(struct weir__view *v);
-/* v seen as shape[ndim] by broadcasting (strides 0); v's shape must fit. */
+/* v broadcast to shape[ndim] (strides 0); v's shape must fit. */
 struct weir__view weir__view_broadcast(const struct weir__view *v, int ndim, const int64_t *shape);
 /* The NumPy broadcast of two shapes into out->ndim/shape.
  * returns  WEIR_ESHAPE naming `what` and both shapes. */
@@ -45,7 +45,7 @@ weir_status weir__shape_broadcast(const char *what, const struct weir__view *a,
 /* Drops dims of size 1 and merges neighbours that are contiguous in *every* one
  * of the n views at once; all must have the same shape. Afterwards ndim >= 1. */
 void weir__view_collapse(struct weir__view *const *views, int n);
-/* dim in 0..ndim-1 from a possibly negative one; -1 if out of range. */
+/* The dim in 0..ndim-1 for a possibly negative one; -1 if out of range. */
 int weir__dim_wrap(int dim, int ndim);
 
 /* "f32[2, 3]" or "[2, 3]", usable inside a call. */

@@ -29,12 +29,13 @@ static weir_status slice(struct weir__view *v, int64_t along, int64_t start, int
     size = v->shape[dim];
     start = weir__min(weir__max(start < 0 ? start + size : start, 0), size);
     stop = weir__min(weir__max(stop < 0 ? stop + size : stop, start), size);
-    /* In a graph data is an offset, and no pointer to compute with. Without elements it stays. */
+    /* In a graph, data is an offset, so it must not be used in pointer arithmetic. A view without
+     * elements keeps it. */
     if (start < stop && weir__view_numel(v))
         v->data = (char *)((uintptr_t)v->data +
                            (size_t)(start * v->stride[dim]) * weir_dtype_size(v->dtype));
     v->shape[dim] = (stop - start) / step + ((stop - start) % step != 0);
-    if (v->shape[dim] > 1) /* else the stride is never used, and might overflow */
+    if (v->shape[dim] > 1) /* with size 1 the stride is never used, and could overflow */
         v->stride[dim] *= step;
     return WEIR_OK;
 }
@@ -67,7 +68,7 @@ static weir_status permute(struct weir__view *v, int n, const int64_t *dims)
     return WEIR_OK;
 }
 
-/* Fills in a -1. */
+/* Replaces a size of -1 by the size that is left. */
 static weir_status complete_shape(const struct weir__view *v, int ndim, int64_t *shape)
 {
     int64_t numel = weir__view_numel(v), known = 1;
@@ -94,8 +95,8 @@ static weir_status complete_shape(const struct weir__view *v, int ndim, int64_t 
 }
 
 /* Strides for `shape` over the same elements in the same order; false if none exist.
- * Old dims that lie one behind the other in memory form runs; each run must be
- * divided up by new dims exactly. */
+ * Old dims that are contiguous with each other form runs; the new dims must divide each run
+ * exactly. */
 static bool restride(const struct weir__view *old, struct weir__view *v)
 {
     int o = old->ndim - 1, n = v->ndim - 1;
@@ -358,7 +359,7 @@ weir_status weir_tensor_unsqueeze(weir_tensor *t, int dim, weir_tensor **out)
             step.args[i] = i == dim ? 1 : t->view.shape[i - (i > dim)];
         return derive(t, &step, out);
     }
-    /* A dim in front, then in its place: steps that name no size. */
+    /* First a dim in front, then a permutation to its place: these steps do not name a size. */
     step.kind = WEIR__VIEW_EXPAND;
     for (int i = 0; i < step.n; i++)
         step.args[i] = i ? -1 : 1;
