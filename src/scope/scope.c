@@ -7,10 +7,11 @@ enum { MAX_DEPTH = 32, MAX_NAME = 63 };
 
 struct frame {
     weir_scope_kind kind;
-    char name[MAX_NAME + 1]; /* tag or super kernel; "" takes out of the super kernel */
+    char name[MAX_NAME + 1]; /* tag or super kernel; "": no super kernel */
     char options[WEIR__SUPER_OPTIONS_MAX + 1];
     int priority;
-    struct weir__current_set before; /* what leaving restores, as far as it is of this kind */
+    struct weir__current_set before; /* the settings that leaving restores, as far as they are of
+                                      * this kind */
 };
 
 static _Thread_local struct {
@@ -90,7 +91,7 @@ weir_status weir_scope_push_cores(weir_cores limit)
             limit.cube, limit.vector);
     if (!push(WEIR_SCOPE_CORES))
         return WEIR_ESTATE;
-    if (limit.cube > 0) /* -1 keeps what the next outer scope says */
+    if (limit.cube > 0) /* -1 keeps the limit of the next outer scope */
         now->limit.cube = limit.cube;
     if (limit.vector > 0)
         now->limit.vector = limit.vector;
@@ -151,7 +152,7 @@ weir_status weir_scope_pop(weir_scope_kind kind)
     return WEIR_OK;
 }
 
-/* ---- with-like forms ---- */
+/* ---- block forms ---- */
 
 static weir_scope_guard guard(weir_scope_kind kind, weir_status st)
 {
@@ -187,7 +188,7 @@ void weir_scope_leave(weir_scope_guard *g)
     g->open = false;
 }
 
-/* ---- what they say ---- */
+/* ---- settings in force ---- */
 
 static const struct frame *innermost(weir_scope_kind kind)
 {

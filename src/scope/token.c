@@ -1,6 +1,6 @@
-/* Tokens and tagged events. A token is an empty tensor: captured, the result of a Record
- * node; eagerly, one whose users come after its stream's last command (wait_tensor's own
- * means). A tagged event is a token under a name. */
+/* Tokens and tagged events. A token is an empty tensor. Captured, it is the result of a Record
+ * node. Eagerly, its users are ordered after its stream's last command, by the mechanism of
+ * wait_tensor. A tagged event is a token under a name. */
 #include "weir/token.h"
 
 #include <string.h>
@@ -94,14 +94,14 @@ weir_status weir_token_wait(weir_tensor *const *tokens, int ntokens)
 struct tagged {
     struct tagged *next;
     uint64_t device_id;
-    weir_tensor *token; /* of the last record; NULL before */
+    weir_tensor *token; /* token of the last record; NULL before */
     char tag[];
 };
 
 static struct weir__mutex lock;
 static struct tagged *events;
 
-/* The link to the event, or to the end of the list. */
+/* The link that points to the event, or the end of the list. */
 static struct tagged **find(const weir_device *dev, const char *tag)
 {
     struct tagged **link = &events;
@@ -151,7 +151,7 @@ weir_status weir_tagged_event_record(weir_device *dev, const char *tag)
     WEIR__NEED(tag, "tag");
     weir__mutex_lock(&lock);
     if (!(e = *find(dev, tag))) {
-        st = unknown(tag); /* before a graph gets a node for it */
+        st = unknown(tag); /* before a node is added to a graph */
     } else if (!(st = weir_token_record(dev, &token))) {
         old = e->token;
         e->token = token;

@@ -1,18 +1,19 @@
 /* wait_tensor: later users of one tensor run after the work that computes another. */
 #include "scope/scope.h"
 
-/* Captured: nodes that use self from now on get a control edge from dependency's maker. */
+/* Captured: nodes that use self from now on get a control edge from the node that computes
+ * dependency. */
 static weir_status wait_captured(weir_graph *g, weir_tensor *self, weir_tensor *dependency)
 {
     struct weir__operand s, d;
     weir_status st;
 
     if (self == dependency)
-        return WEIR_OK; /* whoever uses it has an edge from its maker */
+        return WEIR_OK; /* users of self have an edge from the same node already */
     if ((st = weir__graph_operand(g, self, &s)) || (st = weir__graph_operand(g, dependency, &d)))
         return st;
     if (g->values[d.value].last_writer < 0)
-        return WEIR_OK; /* an input or a constant is there from the start */
+        return WEIR_OK; /* inputs and constants exist from the start */
     return weir__graph_use_after(g, s.value, g->values[d.value].last_writer);
 }
 
@@ -52,7 +53,7 @@ weir_status weir_wait_tensor(weir_tensor *self, weir_tensor *dependency)
         (st = weir__tensor_check_bytes(dependency, "wait_tensor")))
         return st;
     weir__device_lock(dev);
-    /* One mark is enough: this stream first comes after the one set before. */
+    /* One mark per buffer is enough, because this stream first waits for the previous mark. */
     if (!(st = weir__stream_queue_deferred(s)) && !(st = weir__buffer_await(self->buffer, s)) &&
         !(st = weir__wait_uses(s, dependency->buffer)))
         weir__buffer_publish(self->buffer, s);
