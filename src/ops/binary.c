@@ -1,10 +1,10 @@
 /* add, sub, mul, div, pow, maximum, minimum, the bitwise operators and the comparisons, between two
  * tensors or a tensor and a number.
  *
- * Integers wrap; their division truncates and x / 0 is 0; a negative power is the
- * integer part of the quotient. maximum and minimum give NaN if either is. bool
- * has maximum (or), minimum (and), the bitwise operators but shifts, and comparisons (false <
- * true). A shift by a negative number, or by the type's width or more, moves all bits out. */
+ * Integers wrap; their division truncates and x / 0 is 0; a negative power is the integer part of
+ * the quotient. maximum and minimum return NaN if an operand is NaN. bool has maximum (or), minimum
+ * (and), the bitwise operators except shifts, and comparisons (false < true). A shift by a negative
+ * number, or by the type's width or more, shifts out all bits. */
 #include <string.h>
 
 #include "ops/call/registry.h"
@@ -88,18 +88,18 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
         double value = p->value;
         weir_status st;
 
-        /* An f16 that was made of 0.1 is equal to 0.1. */
+        /* Rounds the number as its tensor was: 0.1 equals an f16 made from 0.1. */
         if (code >= WEIR__BINARY_EQ && weir_dtype_is_float(a->dtype))
             value = weir__rounded(value, a->dtype);
         if ((st = weir__constant(call->op->name, value, a->dtype, &c.constant[0])))
             return st;
-        /* x^2 is what most powers are, and the product has the same bits. */
+        /* Squares are the most common powers; the product gives the same bits. */
         if (code == WEIR__BINARY_POW && p->value == 2) {
             code = WEIR__BINARY_MUL;
             c.in[1] = a;
             c.ns_per_kilo = 0;
         } else if (code == WEIR__BINARY_POW && p->value == 3) {
-            c.ns_per_kilo = 1000; /* a product, too */
+            c.ns_per_kilo = 1000; /* now a product */
         }
     }
     c.fn = WEIR__ISA_PICK(weir__binary)->fn[code][a->dtype];
@@ -107,7 +107,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
     return weir__ew_prepare(&c, call->cores, work);
 }
 
-/* name, row name, code, types, flops, ns per 1024 elements, what it gives */
+/* name, row name, code, types, flops, ns per 1024 elements, summary */
 #define BINARY_ROWS(X)                                                                        \
     X(add, "Add", ADD, number, 1, 0, "a + b")                                                 \
     X(sub, "Sub", SUB, number, 1, 0, "a - b")                                                 \

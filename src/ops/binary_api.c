@@ -1,5 +1,5 @@
-/* The public functions between two tensors, or a tensor and a number. They are written out so that
- * a search for a name finds it; what the operators are is in binary.c. */
+/* The public functions of two tensors, or a tensor and a number. Each is written out so that a
+ * search for its name finds it. binary.c has the operators. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 

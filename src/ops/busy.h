@@ -1,4 +1,4 @@
-/* Arguments of the operator Kernel: each block keeps its core busy for so long. */
+/* Arguments of the operator Kernel: each block keeps its core busy for a given time. */
 #ifndef WEIR_OPS_BUSY_H
 #define WEIR_OPS_BUSY_H
 
@@ -9,7 +9,7 @@ struct weir__busy {
     int64_t blocks;
 };
 
-/* Of one that meets its peers. */
+/* For a Kernel that meets its peers. */
 struct weir__busy_part {
     struct weir__meet meet;
     struct weir__busy busy;

@@ -1,4 +1,4 @@
-/* concat: tensors side by side along one dim. */
+/* concat: joins tensors along one dim. */
 #include <string.h>
 
 #include "ops/call/registry.h"
@@ -126,7 +126,7 @@ static weir_status prepare_concat(const struct weir__call *call, struct weir__wo
 
 const struct weir__op weir__op_concat = {
     .name = "Concat",
-    .summary = "tensors side by side along one dim",
+    .summary = "tensors joined along one dim",
     .engine = WEIR_ENGINE_VECTOR,
     .nin_min = 1,
     .nin_max = WEIR__OP_MAX_IN,

@@ -1,7 +1,6 @@
-/* copy, copy_into, contiguous and cast: values moved, and converted on the way.
- *
- * Casts from float to integer truncate and saturate, NaN gives 0; integers to
- * narrower ones wrap; to bool, anything but 0 is true. */
+/* copy, copy_into, contiguous and cast: copies values and converts them. Casts from float to
+ * integer truncate and saturate, and NaN becomes 0; casts to narrower integers wrap; a cast to bool
+ * is true for anything but 0. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
@@ -9,8 +8,8 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* The dim along which `in` is packed, if it is not the one along which out is
- * and both are long enough for tiles to pay; else -1. */
+/* The dim along which `in` is packed, if out is packed along another one and both are long enough
+ * for tiles to pay; else -1. */
 static int find_turned_dim(const struct weir__view *out, const struct weir__view *in)
 {
     int last = out->ndim - 1;
@@ -80,7 +79,7 @@ static weir_status prepare_out(const struct weir__call *call, struct weir__work 
     return prepare_move(&call->out[0], call->in[0], call->cores, work);
 }
 
-/* Copies in tiles go by the input's order. */
+/* Not by parts if the copy goes in tiles, which follow the input's order. */
 static int64_t parts_move(const struct weir__call *call)
 {
     struct weir__work work = {0};
@@ -180,7 +179,7 @@ weir_status weir_cast(weir_tensor *x, weir_dtype dtype, weir_tensor **out)
     return weir__op_run(&weir__op_cast, &p, &x, 1, out);
 }
 
-/* in: the destination, the source */
+/* inputs: the destination, the source */
 static weir_status infer_copy_into(struct weir__call *call)
 {
     const struct weir__view *dst = call->in[0], *src = call->in[1];
@@ -203,7 +202,7 @@ static weir_status prepare_copy_into(const struct weir__call *call, struct weir_
 
 const struct weir__op weir__op_copy_into = {
     .name = "CopyInto",
-    .summary = "the first input takes the second's values, broadcast",
+    .summary = "copies the second input, broadcast, to the first",
     .engine = WEIR_ENGINE_VECTOR,
     .flags = WEIR__OP_IN_PLACE | WEIR__OP_JOINS,
     .nin_min = 2,

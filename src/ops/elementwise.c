@@ -1,4 +1,4 @@
-/* The walker's arguments from views. */
+/* Builds the walker's arguments from views. */
 #include "ops/elementwise.h"
 
 #include <stdatomic.h>
@@ -11,8 +11,8 @@
 
 enum { BLOCKS_PER_CORE = 4 };
 
-/* A quarter of the last-level cache, where it would crowd out what else is in use. Below
- * that the next operator gains more by finding it there. */
+/* A quarter of the last-level cache: a larger result would evict other data in use. The next
+ * operator gains more by finding a smaller one in the cache. */
 int64_t weir__nontemporal_bytes(void)
 {
     static _Atomic int64_t cached;
@@ -94,7 +94,7 @@ weir_status weir__constant(const char *op, double value, weir_dtype dtype, void 
     if (weir_dtype_is_float(dtype))
         return WEIR_OK;
     WEIR__ISA_PICK(weir__row_convert)(&back, WEIR_F64, out, type, 1);
-    /* The largest i64 rounds up to 2^63 in a double, which it is not. */
+    /* INT64_MAX rounds up to 2^63 in a double, which is out of range. */
     if (back != value || (dtype == WEIR_I64 && value >= 9223372036854775808.0))
         return weir__fail(WEIR_ERANGE, "%s: %g is not representable in %s", op, value,
                           weir_dtype_name(dtype));
@@ -116,7 +116,8 @@ void weir__infer_like(struct weir__call *call)
     memcpy(call->out[0].shape, x->shape, sizeof x->shape);
 }
 
-/* Packed in row-major order and of the output's own shape: no strides needed. */
+/* Whether the input is packed in row-major order and has the output's shape: it needs no
+ * strides. */
 static bool is_flat(const struct weir__ew_call *c)
 {
     const struct weir__view *out = c->out;
@@ -196,7 +197,7 @@ void weir__ew_place(void *args, int operand, char *data)
     } else {
         const char *was = e->in[operand];
 
-        /* A row may read an operand twice: x^2 is a product. */
+        /* A row may read an operand twice: x^2 is x * x. */
         for (int i = 0; i < e->nin; i++)
             if (e->in[i] == was)
                 e->in[i] = data;
@@ -207,7 +208,7 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
 {
     struct weir__ew *e = (void *)work->args;
     int64_t bytes, ns;
-    bool plain; /* nothing to convert */
+    bool plain; /* no conversion */
 
     e->fn = c->fn;
     e->code = (unsigned char)(c->fn ? c->code : WEIR__EW_CONVERT);
@@ -225,7 +226,7 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
 
         e->in[i] = in ? in->data : NULL;
         e->in_type[i] = (unsigned char)type;
-        /* Without a function the row is loaded in the output's form. */
+        /* Without a function the row is loaded in the output's type. */
         e->in_compute[i] = !c->fn   ? e->out_compute
                            : c->raw ? e->in_type[i]
                                     : (unsigned char)weir__compute_type(type);
@@ -247,8 +248,8 @@ weir_status weir__ew_prepare(const struct weir__ew_call *c, unsigned cores, stru
     ns = e->numel * bytes / WEIR__TILE_BYTES_PER_NS + e->numel * c->ns_per_kilo / 1024;
     work->fn = WEIR__ISA_PICK(weir__ew_kernel);
     work->code = &weir__gpu_ew;
-    /* Several blocks a core, so that one that starts late or runs slow does not hold up the
-     * rest; at most `cores` run at once. */
+    /* Several blocks per core, so that one that starts late or runs slowly does not delay the rest;
+     * at most `cores` run at once. */
     work->blocks =
         weir__tile_blocks(ns, weir__div_up(e->numel, 64), cores > 1 ? BLOCKS_PER_CORE * cores : 1);
     work->phases = 1;

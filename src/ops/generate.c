@@ -1,7 +1,7 @@
 /* fill, arange and random numbers: tensors made from parameters.
  *
- * Random integers are uniform in low..high-1. Element i of a random tensor
- * depends on the seed, i and whether it is computed in f32 (f32, f16, bf16) or f64. */
+ * Random integers are uniform in low..high-1. Element i of a random tensor depends only on the
+ * seed, on i, and on whether it is computed in f32 (f32, f16, bf16) or f64. */
 #include <math.h>
 #include <string.h>
 
@@ -114,7 +114,7 @@ static weir_status check_arange(const struct weir__view *x, const struct arange_
         return weir__check_type("Arange", x, WEIR__TYPES_NUMBER);
     if (weir_dtype_is_float(x->dtype))
         return WEIR_OK;
-    /* Steps may be negative in an unsigned type: only their sums must fit, and wrap. */
+    /* Steps may be negative in an unsigned type: only the sums must fit, and they wrap. */
     if ((st = weir__constant("Arange", p->start, WEIR_I64, &constant)) ||
         (st = weir__constant("Arange", p->step, WEIR_I64, &constant)))
         return st;
@@ -173,7 +173,7 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
         return st;
     if ((graph = weir__capture_on(weir_tensor_device(*out))))
         st = weir__graph_literal(graph, out);
-    /* The work goes to the stream that was named, which need not be the current one. */
+    /* The work goes to the given stream, which need not be the current one. */
     if (!st && stream) {
         current = weir_stream_current(weir_tensor_device(*out));
         st = weir_stream_set_current(stream);
@@ -181,7 +181,8 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
     if (!st)
         st = weir__op_run(&weir__op_arange, &p, out, 1, NULL);
     if (!st)
-        st = weir_wait_tensor(*out, *out); /* made of no tensor: there for every stream */
+        st = weir_wait_tensor(*out, *out); /* it depends on no tensor: make it ready for every
+                                            * stream */
     if (current)
         (void)weir_stream_set_current(current);
     if (st) {
@@ -193,7 +194,7 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
 
 struct random_params {
     int64_t seed;
-    double a, b; /* low and high, or mean and deviation */
+    double a, b; /* low and high, or mean and standard deviation */
 };
 
 static const struct weir__op_field uniform_fields[] = {

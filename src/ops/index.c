@@ -18,7 +18,7 @@ static weir_status check_index(const char *op, const struct weir__view *index)
                       weir__view_text(index).text);
 }
 
-/* Dims from..to-1 of views of one shape there, in views' order. */
+/* Dims from..to-1 of views that have one shape there, in the views' own order. */
 static void init_steps(struct weir__steps *s, const struct weir__view *const *views,
                        const int *first_dims, int n, int ndim)
 {
@@ -27,7 +27,7 @@ static void init_steps(struct weir__steps *s, const struct weir__view *const *vi
     for (int k = 0; k < n; k++) {
         parts[k].ndim = ndim;
         for (int d = 0; d < ndim; d++) {
-            /* The first view's shape decides: gather's index may be smaller than its x. */
+            /* The first view's shape counts: the index of gather may be smaller than its x. */
             parts[k].shape[d] = views[0]->shape[first_dims[0] + d];
             parts[k].stride[d] = views[k]->stride[first_dims[k] + d];
         }
@@ -51,7 +51,7 @@ static const struct weir__op_field dim_fields[] = {
     {"dim", WEIR__FIELD_INT, offsetof(struct dim_params, dim), 1},
 };
 
-/* out's shape is x's with dim replaced by index's dims */
+/* out's shape is x's shape with dim replaced by the index's dims. */
 static weir_status infer_take(struct weir__call *call, int dim)
 {
     const struct weir__view *x = call->in[0], *index = call->in[1];
@@ -101,7 +101,7 @@ static weir_status prepare_take(const struct weir__call *call, int dim, struct w
     return WEIR_OK;
 }
 
-/* What is read is as much as what is written, and the indices. */
+/* Reads as many bytes as it writes, plus the indices. */
 static void cost_read(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__view *index = call->in[1], *out = &call->out[0];
@@ -189,7 +189,7 @@ weir_status weir_index_select(weir_tensor *x, int dim, weir_tensor *index, weir_
 
 /* ---- gather and scatter_add ---- */
 
-/* Index has x's rank and is no larger than x in the other dims. */
+/* Checks that index has x's rank and is no larger than x in the other dims. */
 static weir_status check_along(const struct weir__call *call, int *dim)
 {
     const struct dim_params *p = call->params;
@@ -307,7 +307,7 @@ static weir_status prepare_scatter(const struct weir__call *call, bool replaces,
     int64_t across, ns = 2 * weir__view_numel(index);
     struct weir__view target = *x;
 
-    /* x is stepped through as far as the index goes. */
+    /* x is stepped through only as far as the index reaches. */
     memcpy(target.shape, index->shape, sizeof target.shape);
     a->x = x->data;
     a->replaces = replaces;
@@ -325,7 +325,8 @@ static weir_status prepare_scatter(const struct weir__call *call, bool replaces,
     init_steps(&a->inner, (const struct weir__view *[]){&target, index, source},
                (int[]){dim + 1, dim + 1, dim + 1}, 3, x->ndim - dim - 1);
     across = a->outer.count * a->inner.count;
-    /* If blocks share targets, each reads every index: only if there is no other way to split. */
+    /* If blocks share targets, each one reads every index: only done if the work cannot be split
+     * otherwise. */
     a->by_target = across < 16 * (int64_t)call->cores;
     work->fn = WEIR__ISA_PICK(weir__scatter_kernel);
     work->code = &weir__gpu_scatter;

@@ -11,14 +11,14 @@
 #include "ops/tile.h"
 
 struct nonzero_params {
-    bool pad; /* rows from the count on are -1, else whatever the memory held */
+    bool pad; /* rows past the count become -1; else they stay uninitialised */
 };
 
 static const struct weir__op_field nonzero_fields[] = {
     {"pad", WEIR__FIELD_BOOL, offsetof(struct nonzero_params, pad), 1},
 };
 
-/* The most there can be, and the count that will be known after the run. */
+/* The largest possible shape, and the count, which is known only after the run. */
 static weir_status infer_nonzero(struct weir__call *call)
 {
     call->out[0].dtype = call->out[1].dtype = WEIR_I64;
@@ -75,13 +75,13 @@ static void cost_nonzero(const struct weir__call *call, struct weir__cost *cost)
     double n = (double)weir__view_numel(call->in[0]);
 
     cost->flops = n;
-    /* Read twice; as if half of them were not zero. */
+    /* Reads the input twice; assumes that half of the elements are nonzero. */
     cost->bytes = n * (2 * (double)weir_dtype_size(call->in[0]->dtype) + 4.0 * call->in[0]->ndim);
 }
 
 const struct weir__op weir__op_nonzero = {
     .name = "NonZero",
-    .summary = "coordinates of what is not zero, and how many there are",
+    .summary = "coordinates of the nonzero elements, and their number",
     .engine = WEIR_ENGINE_VECTOR,
     .flags = WEIR__OP_GANG | WEIR__OP_DATA_DEPENDENT,
     .nin_min = 1,

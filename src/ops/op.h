@@ -1,4 +1,4 @@
-/* Running an operator by its row. */
+/* Runs an operator given by its row. */
 #ifndef WEIR_OPS_OP_H
 #define WEIR_OPS_OP_H
 
@@ -6,8 +6,8 @@
 #include "tensor/tensor.h"
 #include "weir/ops.h"
 
-/* Runs the operator on the current stream of the inputs' device. New tensors go to
- * out[0..nout-1]; on an error they are NULL and nothing was queued. */
+/* Runs the operator on the current stream of the inputs' device. New tensors go to out[0..nout-1];
+ * on an error these are NULL and nothing is queued. */
 weir_status weir__op_run(const struct weir__op *op, const void *params, weir_tensor *const *in,
                          int nin, weir_tensor **out);
 
@@ -15,7 +15,7 @@ weir_status weir__op_run(const struct weir__op *op, const void *params, weir_ten
 weir_status weir__op_run_into(const struct weir__op *op, const void *params, weir_tensor *const *in,
                               int nin, weir_tensor *const *out);
 
-/* concat.c: whether the operator is Concat of tensors of `ndim` dims along this one. */
+/* concat.c: whether the operator is a Concat of tensors of `ndim` dims along `dim`. */
 bool weir__is_concat(const struct weir__op *op, const void *params, int ndim, int dim);
 
 #endif

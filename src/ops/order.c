@@ -1,4 +1,4 @@
-/* Operators that do nothing but stand for a point in the order of a graph. */
+/* Operators without computation that mark a point in the order of a graph. */
 #include "ops/op.h"
 
 static weir_status infer_token(struct weir__call *call)
@@ -30,7 +30,7 @@ static weir_status prepare_nothing(const struct weir__call *call, struct weir__w
 
 const struct weir__op weir__op_record = {
     .name = "Record",
-    .summary = "a token for what its stream has done so far",
+    .summary = "a token for the work of its stream so far",
     .engine = WEIR_ENGINE_HOST,
     .nout = 1,
     .infer = infer_token,
@@ -40,7 +40,7 @@ const struct weir__op weir__op_record = {
 
 const struct weir__op weir__op_wait = {
     .name = "Wait",
-    .summary = "its stream goes on after the tokens",
+    .summary = "orders its stream after the tokens",
     .engine = WEIR_ENGINE_HOST,
     .flags = WEIR__OP_ALWAYS_RUNS,
     .nin_min = 1,

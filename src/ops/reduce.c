@@ -1,8 +1,9 @@
 /* sum, mean, max, min and argmax.
  *
  * Sums of f16, bf16 and f32 run in f32 over short runs and in f64 above them;
- * sums of integers and bool are i64 and wrap; mean is for floats. max, min keep
- * the type, NaN wins. argmax is i64: the first of equal values, NaN the largest. */
+ * sums of integers and bool are i64 and wrap; mean is for floats. max and min keep the type and
+ * return NaN if an element is NaN. argmax is i64: the first of equal values; NaN counts as the
+ * largest. */
 #include "ops/elementwise.h"
 
 #include <math.h>
@@ -14,12 +15,12 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* Reduced positions in a chunk, at least; and chunks per unit, at most. */
+/* The least reduced positions in a chunk, and the most chunks per unit. */
 #define ROW_CHUNK 8192
 #define COLUMN_CHUNK 512
-#define COMPILED_COLUMN_CHUNK 64 /* many cores share few columns */
+#define COMPILED_COLUMN_CHUNK 64 /* smaller: a GPU's many cores share few columns */
 #define MAX_CHUNKS 256
-/* Fewer neighbours than this are not worth a run of accumulators. */
+/* Fewer neighbouring columns than this do not pay for a row of accumulators. */
 #define MIN_WIDTH 16
 
 struct reduce_params {
@@ -34,7 +35,7 @@ static const struct weir__op_field reduce_fields[] = {
     {"keepdim", WEIR__FIELD_BOOL, offsetof(struct reduce_params, keepdim), 1},
 };
 
-/* A bit per reduced dim. */
+/* Sets a bit for each reduced dim. */
 static weir_status reduced_dims(const struct weir__call *call, unsigned *mask)
 {
     const struct reduce_params *p = call->params;
@@ -110,7 +111,7 @@ static void append_dim(struct weir__view *v, int64_t shape, int64_t stride)
     v->stride[v->ndim++] = stride;
 }
 
-/* Kept dims in x and in out, and reduced dims in x, each collapsed. */
+/* The kept dims in x and in out, and the reduced dims in x, each collapsed. */
 static void split_dims(const struct weir__call *call, unsigned mask, struct weir__view *keep,
                        struct weir__view *keep_out, struct weir__view *red)
 {
@@ -133,7 +134,7 @@ static void split_dims(const struct weir__call *call, unsigned mask, struct weir
     weir__view_collapse(&red, 1);
 }
 
-/* Everything but the addresses; out needs its strides. */
+/* Fills everything except addresses; out needs its strides. */
 static void plan(const struct weir__call *call, enum weir__reduce_code code, struct weir__reduce *r)
 {
     const struct weir__view *x = call->in[0];
@@ -141,7 +142,7 @@ static void plan(const struct weir__call *call, enum weir__reduce_code code, str
     int64_t keep_last, red_last, outputs;
     unsigned mask = 0;
 
-    (void)reduced_dims(call, &mask); /* infer has reported errors */
+    (void)reduced_dims(call, &mask); /* infer has reported errors already */
     split_dims(call, mask, &keep, &keep_out, &red);
     memset(r, 0, sizeof *r);
     r->code = code;
@@ -168,7 +169,7 @@ static void plan(const struct weir__call *call, enum weir__reduce_code code, str
     r->chunks = weir__div_up(r->reduced, r->chunk);
 }
 
-/* How many blocks, and whether they share units. */
+/* The number of blocks, and whether several share a unit. */
 static unsigned blocks_of(const struct weir__call *call, const struct weir__reduce *r, bool *split)
 {
     int64_t numel = weir__view_numel(call->in[0]);
@@ -176,7 +177,8 @@ static unsigned blocks_of(const struct weir__call *call, const struct weir__redu
     int64_t ns = bytes / WEIR__TILE_BYTES_PER_NS + numel / 8 + r->units * 8;
     unsigned most = weir__tile_blocks(ns, weir__max(r->units * r->chunks, 1), call->cores);
 
-    /* Whole units, unless they are so few that some blocks would have much more to do. */
+    /* Blocks take whole units, unless units are so few that some blocks would have much more
+     * work. */
     *split = most > 1 && r->chunks > 1 && r->units < 4 * (int64_t)most;
     return *split ? most : weir__tile_blocks(ns, weir__max(r->units, 1), call->cores);
 }
@@ -213,7 +215,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__reduce_code
     return WEIR_OK;
 }
 
-/* Outputs that are done as columns, or in chunks, are no parts of their own. */
+/* The number of parts; 0 for outputs that are computed as columns or in chunks. */
 static int64_t parts(const struct weir__call *call, enum weir__reduce_code code)
 {
     struct weir__reduce r;
@@ -282,7 +284,7 @@ DEFINE_ROW(sum, "Sum", SUM, false, sum, "sum over dims")
 DEFINE_ROW(mean, "Mean", SUM, true, mean, "mean over dims")
 DEFINE_ROW(max, "Max", MAX, false, extreme, "largest value over dims")
 DEFINE_ROW(min, "Min", MIN, false, extreme, "smallest value over dims")
-DEFINE_ROW(argmax, "ArgMax", ARGMAX, false, argmax, "where along a dim the largest value is")
+DEFINE_ROW(argmax, "ArgMax", ARGMAX, false, argmax, "index of the largest value along a dim")
 
 static weir_status run(const struct weir__op *op, weir_tensor *x, const int *dims, int ndims,
                        bool keepdim, weir_tensor **out)

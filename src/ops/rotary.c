@@ -1,5 +1,5 @@
-/* rotary: x [..., length, heads, d] turned by cosines and sines [length, d/2],
- * which are of x's type or f32. */
+/* rotary: rotates x [..., length, heads, d] by cosines and sines [length, d/2], which have x's type
+ * or f32. */
 #include "ops/host/math/rotary.h"
 #include "ops/call/registry.h"
 #include "ops/gpu/gpu.h"

@@ -1,4 +1,4 @@
-/* Rows along a dim, from views. */
+/* Describes rows along a dim of views. */
 #include "ops/rows.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
-/* cumsum, cumprod, cummax and cummin: what the elements along a dim up to each place come to.
+/* cumsum, cumprod, cummax and cummin: each result combines the elements along a dim up to its own
+ * place.
  *
  * Sums and products of f32 run in f64, of f16 and bf16 in f32; of integers and bool they are i64
- * and wrap. Of equal values the last has its place given; NaN stays. */
+ * and wrap. Of equal values the index is the last one's. After a NaN all values are NaN. */
 #include "ops/host/math/scan.h"
 
 #include <string.h>
@@ -81,12 +82,12 @@ static void cost_scan(const struct weir__call *call, struct weir__cost *cost)
     cost->rows = true;
 }
 
-/* name, row name, kind, infer, results, what it gives */
-#define SCAN_ROWS(X)                                                                         \
-    X(cumsum, "CumSum", SUM, total, 1, "sums along a dim up to each element")                \
-    X(cumprod, "CumProd", PRODUCT, total, 1, "products along a dim up to each element")      \
-    X(cummax, "CumMax", MAX, extreme, 2, "the largest up to each element, and where it was") \
-    X(cummin, "CumMin", MIN, extreme, 2, "the smallest up to each element, and where it was")
+/* name, row name, kind, infer, results, summary */
+#define SCAN_ROWS(X)                                                                      \
+    X(cumsum, "CumSum", SUM, total, 1, "sums along a dim up to each element")             \
+    X(cumprod, "CumProd", PRODUCT, total, 1, "products along a dim up to each element")   \
+    X(cummax, "CumMax", MAX, extreme, 2, "the largest up to each element, and its index") \
+    X(cummin, "CumMin", MIN, extreme, 2, "the smallest up to each element, and its index")
 
 #define DEFINE_SCAN(fn_name, row_name, KIND, kind, results, text)                                \
     static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \

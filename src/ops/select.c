@@ -1,4 +1,4 @@
-/* where and swiglu: elementwise with more than two operands or halves of one. */
+/* where and swiglu: elementwise operators with more than two operands, or on halves of one. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/host/row.h"
@@ -113,7 +113,7 @@ static int64_t parts_swiglu(const struct weir__call *call)
     return weir__parts_before(call->in[0], weir__dim_wrap((int)p->dim, call->in[0]->ndim));
 }
 
-/* Both halves. */
+/* Places operand and result; the input is two halves. */
 static void place_swiglu(void *args, int operand, char *data)
 {
     struct weir__ew *e = args;

@@ -34,7 +34,7 @@ static unsigned softmax_blocks(const struct weir__call *call, int64_t rows)
                              weir__max(rows, 1), call->cores);
 }
 
-/* One row per block where local memory cannot hold it. */
+/* One row per block, if local memory cannot hold a row. */
 static size_t scratch_softmax(const struct weir__call *call)
 {
     const struct softmax_params *p = call->params;

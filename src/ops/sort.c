@@ -1,4 +1,4 @@
-/* sort, argsort and topk: stable, NaN larger than any number. */
+/* sort, argsort and topk: stable; NaN counts as larger than any number. */
 #include "ops/host/move/sort.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static unsigned blocks_of(const struct weir__call *call, int dim)
                              call->cores);
 }
 
-/* Room to sort a row per block, where local memory is too small for it. */
+/* Memory to sort one row per block, if local memory is too small. */
 static size_t scratch(const struct weir__call *call, int dim, int64_t k)
 {
     int64_t n = call->in[0]->shape[dim];
@@ -119,7 +119,7 @@ static weir_status prepare_sort(const struct weir__call *call, struct weir__work
 
 const struct weir__op weir__op_sort = {
     .name = "Sort",
-    .summary = "values in order along a dim, and where they were",
+    .summary = "values sorted along a dim, and their indices",
     .engine = WEIR_ENGINE_VECTOR,
     .nin_min = 1,
     .nin_max = 1,
@@ -190,7 +190,7 @@ static weir_status prepare_topk(const struct weir__call *call, struct weir__work
 
 const struct weir__op weir__op_topk = {
     .name = "TopK",
-    .summary = "the k largest or smallest along a dim, and where they were",
+    .summary = "the k largest or smallest along a dim, and their indices",
     .engine = WEIR_ENGINE_VECTOR,
     .nin_min = 1,
     .nin_max = 1,

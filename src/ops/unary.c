@@ -1,8 +1,8 @@
 /* neg, abs, exp, log, sqrt, rsqrt, sigmoid, tanh, relu, gelu, silu, sin, cos, bitwise_not and
  * clamp.
  *
- * Integers: neg, abs, relu, bitwise_not and clamp, wrapping; bool: bitwise_not. Everything else is
- * for floats. */
+ * Integers have neg, abs, relu, bitwise_not and clamp, and wrap; bool has bitwise_not. All others
+ * take only floats. */
 #include <math.h>
 
 #include "ops/call/registry.h"
@@ -43,7 +43,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
         .out = &call->out[0],
         .in = {call->in[0]},
         .nin = 1,
-        /* Doubles go through the C library, one by one. */
+        /* Functions of f64 call the C library for each element. */
         .ns_per_kilo = dtype == WEIR_F64 ? 16 * ns_per_kilo : ns_per_kilo,
         .constant = {constant[0], constant[1]},
     };
@@ -51,7 +51,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
     return weir__ew_prepare(&c, call->cores, work);
 }
 
-/* name, row name, code, types, flops, ns per 1024 elements, what it gives */
+/* name, row name, code, types, flops, ns per 1024 elements, summary */
 #define UNARY_ROWS(X)                                                \
     X(neg, "Neg", NEG, number, 1, 0, "-x")                           \
     X(abs, "Abs", ABS, number, 1, 0, "|x|")                          \
@@ -66,7 +66,7 @@ static weir_status prepare(const struct weir__call *call, enum weir__unary_code 
     X(silu, "Silu", SILU, float, 15, 400, "x * sigmoid(x)")          \
     X(sin, "Sin", SIN, float, 20, 8000, "sine")                      \
     X(cos, "Cos", COS, float, 20, 8000, "cosine")                    \
-    X(bitwise_not, "BitwiseNot", BITWISE_NOT, bits, 1, 0, "bits that x has not")
+    X(bitwise_not, "BitwiseNot", BITWISE_NOT, bits, 1, 0, "complement of every bit")
 
 #define DEFINE_UNARY(fn_name, row_name, CODE, types, flop, ns, text)                             \
     static weir_status prepare_##fn_name(const struct weir__call *call, struct weir__work *work) \
@@ -111,7 +111,7 @@ static weir_status infer_clamp(struct weir__call *call)
     return infer_number(call);
 }
 
-/* Bounds between two integers move inwards; those past the type's ends have no effect. */
+/* Rounds fractional bounds inwards for integers; bounds outside the type's range have no effect. */
 static weir_status prepare_clamp(const struct weir__call *call, struct weir__work *work)
 {
     const struct clamp_params *p = call->params;

@@ -1,5 +1,5 @@
-/* The public functions of one tensor. They are written out so that a search for a name finds it;
- * what the operators are is in unary.c. */
+/* The public functions of one tensor. Each is written out so that a search for its name finds it.
+ * unary.c has the operators. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 

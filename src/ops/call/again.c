@@ -1,13 +1,13 @@
-/* A short collective that comes again and again, with tensors of the same layouts, is kept as it
- * was prepared: next time nothing is checked and prepared anew but where the tensors are. If its
- * stream is idle besides, the calling thread runs it whole and nothing is queued
- * (weir__transport.at_once): such a call is over when it returns, so it has no number on its stream
- * and its tensors get no fences.
+/* Caches short collectives that are called repeatedly with tensors of the same layouts. A cached
+ * call needs no checks and no preparation except the tensors' addresses. If its stream is idle too,
+ * the calling thread runs the whole call and nothing is queued (weir__transport.at_once). Such a
+ * call has completed when it returns, so it has no number on its stream and its tensors get no
+ * fences.
  *
- * What is kept depends on the operator, its parameters and the two layouts alone, which are
- * compared, and on whether the result is the input: one block is one block under every core limit.
- * Scopes that a call depends on, traces, and the race checker make it go the usual way. Everything
- * here is under the lock of the device. */
+ * A cached call depends only on the operator, its parameters, the two layouts and whether the
+ * result is the input; these are compared. Core limits do not matter, because the call has one
+ * block. Under open scopes, traces or the race checker a call takes the usual path. The device lock
+ * protects everything here. */
 #include "ops/call/again.h"
 
 #include <string.h>
@@ -16,15 +16,15 @@
 #include "scope/scope.h"
 
 enum {
-    KEPT = 8,          /* of a group */
-    SEEN = 64,         /* calls that came once */
-    MOST_BYTES = 1024, /* that it shows: what a record carries */
+    KEPT = 8,          /* cached calls of a group */
+    SEEN = 64,         /* hashes of calls that were made once */
+    MOST_BYTES = 1024, /* bytes of input: as many as fit into a record */
     MOST_PARAMS = 192,
     MOST_RANKS = 64,
 };
 
 struct kept {
-    const struct weir__op *op; /* NULL: free */
+    const struct weir__op *op; /* NULL: unused */
     struct weir__view in, out;
     struct weir__kernel kernel;
     struct weir__again again;
@@ -34,7 +34,7 @@ struct kept {
 
 struct weir__agains {
     struct kept *kept[KEPT];
-    unsigned next; /* that is replaced */
+    unsigned next; /* the entry that is replaced next */
     uint64_t seen[SEEN];
     void *local;
 };
@@ -70,7 +70,7 @@ static struct weir__agains *agains_of(weir_group *g)
     return all;
 }
 
-/* ---- keeping ---- */
+/* ---- caching ---- */
 
 static bool has_scopes(void)
 {
@@ -94,7 +94,7 @@ static bool suits(const struct weir__call *call, const struct weir__kernel *k,
            meet->shown(meet, shown) == 1 && shown->bytes <= MOST_BYTES;
 }
 
-/* Whether a call of the operator with such an input came before. */
+/* Whether a call of the operator with such an input was made before. Records it if not. */
 static bool has_come(struct weir__agains *all, const struct weir__call *call,
                      const struct weir__view *in, const struct weir__view *out)
 {
@@ -123,7 +123,7 @@ void weir__again_keep(const struct weir__call *call, const struct weir__kernel *
     if (kept)
         g->transport->forget(&kept->again);
     else if (!(kept = weir__alloc_aligned(sizeof *kept, WEIR__LINE)))
-        return; /* it goes the usual way */
+        return; /* not cached: the call takes the usual path */
     all->kept[all->next] = kept;
     all->next = (all->next + 1) % KEPT;
     kept->op = call->op;
@@ -132,7 +132,7 @@ void weir__again_keep(const struct weir__call *call, const struct weir__kernel *
     memcpy(kept->params, call->params, call->op->params_size);
     memcpy(kept->args, k->args, k->args_size);
     kept->kernel = *k;
-    kept->kernel.call = NULL; /* only devices that take operators whole ask for it */
+    kept->kernel.call = NULL; /* only devices that take whole operators use it */
     kept->kernel.args = kept->args;
     kept->again = (struct weir__again){
         .group = g,
@@ -146,7 +146,7 @@ void weir__again_keep(const struct weir__call *call, const struct weir__kernel *
 
 /* ---- calling ---- */
 
-/* Views that differ in nothing but their address. Sizes beyond ndim mean nothing. */
+/* Whether the views differ only in their address. Sizes beyond ndim have no meaning. */
 static bool is_alike(const struct weir__view *a, const struct weir__view *b)
 {
     if (a->dtype != b->dtype || a->ndim != b->ndim)
@@ -157,7 +157,7 @@ static bool is_alike(const struct weir__view *a, const struct weir__view *b)
     return true;
 }
 
-/* `out`: NULL for one that is to be made. */
+/* Whether the cached call matches. `out`: NULL if the result is to be allocated. */
 static bool is_like(const struct kept *kept, const struct weir__op *op, const void *params,
                     const weir_tensor *in, const weir_tensor *out)
 {
@@ -176,7 +176,7 @@ static struct kept *find(const struct weir__agains *all, const struct weir__op *
     return NULL;
 }
 
-/* The call is of these tensors. */
+/* Sets the addresses of the call to these tensors. */
 static void aim(struct kept *kept, const weir_tensor *in, const weir_tensor *out)
 {
     kept->in.data = in->view.data;
@@ -184,8 +184,9 @@ static void aim(struct kept *kept, const weir_tensor *in, const weir_tensor *out
     kept->again.meet->aim(kept->args, kept->in.data, kept->out.data);
 }
 
-/* A kept result is contiguous if it was made, or as the caller's was. Finding memory may let go of
- * the lock: what is kept may be another call then. */
+/* Finds the cached call and allocates its result. A cached result is contiguous if it was
+ * allocated, else it has the layout of the caller's. Allocating may release the lock, and the cache
+ * may change meanwhile, so the call is looked up again. */
 static struct kept *find_and_make(const struct weir__agains *all, const struct weir__op *op,
                                   const void *params, const weir_tensor *in, weir_stream *s,
                                   weir_tensor **made)
@@ -198,7 +199,7 @@ static struct kept *find_and_make(const struct weir__agains *all, const struct w
     view = kept->out;
     weir__view_set_contiguous(&view);
     if (weir__tensor_alloc(s, &view, made))
-        return NULL; /* the usual way says what is wrong */
+        return NULL; /* the usual path reports the error */
     if ((kept = find(all, op, params, in, *made)))
         return kept;
     weir__tensor_drop(*made);
@@ -206,7 +207,7 @@ static struct kept *find_and_make(const struct weir__agains *all, const struct w
     return NULL;
 }
 
-/* Nobody asked for users of the tensor to come after what the stream does not come after. */
+/* Whether the stream is already ordered after the wait attached to the tensor, if any. */
 static bool is_ready(const weir_tensor *t, const weir_stream *s)
 {
     const weir_buffer *b = t->buffer;
@@ -217,7 +218,8 @@ static bool is_ready(const weir_tensor *t, const weir_stream *s)
                                  WEIR__WAIT_ERRORS);
 }
 
-/* Everything queued on the stream is over, and nothing is to be queued before the call. */
+/* Whether everything queued on the stream has completed, and nothing has to be queued before the
+ * call. */
 static bool is_idle(weir_stream *s, const weir_tensor *in, const weir_tensor *out)
 {
     return !s->deferred.stream && !s->shared && is_ready(in, s) && is_ready(out, s) &&
@@ -225,7 +227,7 @@ static bool is_idle(weir_stream *s, const weir_tensor *in, const weir_tensor *ou
            atomic_load_explicit(&s->failed_at, memory_order_acquire) == WEIR__NEVER_FAILED;
 }
 
-/* Queues it as it was kept. True if the thread helps with what is queued. */
+/* Queues the cached kernel. Returns true if the thread helps to run queued work. */
 static bool queue(struct kept *kept, weir_stream *s, const weir_tensor *in, const weir_tensor *out,
                   weir_status *status)
 {
@@ -237,12 +239,12 @@ static bool queue(struct kept *kept, weir_stream *s, const weir_tensor *in, cons
     *status = weir__submit_using(s, &kept->kernel, buffers, 2);
     if (held)
         helping->hold(s->dev, false);
-    if (*status && kept->again.meet->placed) /* peers go on as if it had come */
+    if (*status && kept->again.meet->placed) /* peers continue as if this rank had arrived */
         g->transport->abort(g, *status, weir_last_error());
     return held;
 }
 
-/* `out`: NULL for one that is to be made. */
+/* Whether the call may take the short path. `out`: NULL if the result is to be allocated. */
 static bool is_ordinary(const struct weir__op *op, const weir_rank *rank, const weir_tensor *in,
                         const weir_tensor *out)
 {
@@ -275,7 +277,7 @@ bool weir__again_run(const struct weir__op *op, const void *params, weir_rank *r
     if (!kept) {
         weir__device_unlock(dev);
         if (!into)
-            dev->driver->kick(dev); /* memory order may have queued a wait */
+            dev->driver->kick(dev); /* the allocation may have queued a wait */
         return false;
     }
     out = into ? into : *made;
@@ -298,7 +300,7 @@ bool weir__again_run(const struct weir__op *op, const void *params, weir_rank *r
     kept->again.meet->placed = false;
     weir__device_unlock(dev);
     if (how == WEIR__AT_ONCE_DONE || *status)
-        weir__group_drop(g); /* else the command has it */
+        weir__group_drop(g); /* else the command drops it */
     if (how != WEIR__AT_ONCE_DONE)
         (held ? dev->driver->helping->help : dev->driver->kick)(dev);
     return true;

@@ -8,19 +8,19 @@
 
 struct operands {
     weir_device *dev;
-    uint64_t graph; /* that an input belongs to; 0 if all have bytes */
+    uint64_t graph; /* the graph that an input belongs to; 0 if all have bytes */
     weir_tensor *const *in;
     int nin;
     const struct weir__view *views[WEIR__OP_MAX_IN];
-    /* Of collectives: */
-    weir_rank *rank; /* a use of its group is ours until the command has it */
+    /* For collectives: */
+    weir_rank *rank; /* we hold a use of its group until the command holds it */
     struct weir__channel *channel;
 };
 
 static weir_status collect(const struct weir__op *op, weir_tensor *const *in, int nin,
                            struct operands *o)
 {
-    /* Field by field: most views are unused, and every operator passes here. */
+    /* Set field by field: most views are unused, and this runs for every operator. */
     o->dev = NULL;
     o->graph = 0;
     o->in = in;
@@ -49,7 +49,7 @@ static weir_status collect(const struct weir__op *op, weir_tensor *const *in, in
     return WEIR_OK;
 }
 
-/* An in-place operator writes its first input. */
+/* Checks that the first input, which an in-place operator writes, is writable. */
 static weir_status check_in_place(const struct weir__op *op, const struct operands *o)
 {
     weir_status st = weir__check_writable(op->name, o->views[0]);
@@ -101,7 +101,8 @@ static weir_status submit_checked(weir_stream *s, const struct weir__kernel *k,
     return weir__submit_checked(s, k, buffers, nbuffers, accesses, n);
 }
 
-/* Who a collective meets; it needs no inputs to know its device. */
+/* Finds the rank and the channel of a collective, and from the rank its device: there may be no
+ * inputs. */
 static weir_status find_member(const struct weir__op *op, const void *params, struct operands *o)
 {
     struct weir__member member;
@@ -130,7 +131,7 @@ static void drop_member(struct operands *o)
     o->rank = NULL;
 }
 
-/* The call's number on its channel is what the peers' calls are matched by. */
+/* Numbers the call on its channel: the peers' calls with the same number meet it. */
 static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
                            struct weir__work *work)
 {
@@ -146,14 +147,15 @@ static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
     meet->timed = !k->never_timeout;
 }
 
-/* It counts once the command is queued, which drops the group when it is over. */
+/* Counts the call once the command is queued. The command drops the group when it completes. */
 static void count_call(struct operands *o, const weir_stream *s)
 {
     weir__channel_count(o->channel, o->rank->index, 1, s);
     o->rank = NULL;
 }
 
-/* Behind the very call that waits for it on its own stream it would never be reached. */
+/* Refuses a call that is queued behind the peer's call that waits for it: the stream would never
+ * reach it. */
 static weir_status check_stream(const struct weir__op *op, const struct operands *o,
                                 const weir_stream *s)
 {
@@ -167,7 +169,7 @@ static weir_status check_stream(const struct weir__op *op, const struct operands
                       op->name, o->rank->index, o->rank->group->name, s->name, other);
 }
 
-/* Outputs have their memory. Everything below holds the device lock. */
+/* Queues the kernel of a call whose outputs are allocated. The caller holds the device lock. */
 static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
                          struct operands *o, weir_cores limit, weir_tensor *const *out)
 {
@@ -220,13 +222,13 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
             count_call(o, s);
         }
     }
-    /* Freed at once, in stream order: only later work may reuse it. */
+    /* Frees the scratch in stream order: only later work may reuse it. */
     if (scratch)
         weir__pool_free(&s->dev->pool, scratch);
     return st;
 }
 
-/* The operator becomes a node of the graph that this thread captures. */
+/* Adds the operator as a node to the graph that this thread captures. */
 static weir_status capture(const struct weir__op *op, const void *params, const struct operands *o,
                            weir_tensor *const *into, weir_tensor **made)
 {
@@ -255,7 +257,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     weir_stream *s;
     weir_status st;
     int nmade = 0;
-    bool held = false; /* this thread queued the work and helps to run it */
+    bool held = false; /* this thread has queued the work and helps to run it */
 
     if ((st = collect(op, in, nin, &o)) || (st = find_member(op, params, &o)) ||
         (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {

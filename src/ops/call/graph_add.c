@@ -1,4 +1,4 @@
-/* Building a graph node by node: parameters from attributes, by the row's fields. */
+/* Builds a graph node by node: parameters come from attributes, by the row's fields. */
 #include <string.h>
 
 #include "ops/op.h"
@@ -6,7 +6,7 @@
 
 enum { MAX_PARAMS = 2048 };
 
-/* The field n<name> of an array of varying length is the list's own length. */
+/* The field n<name> of an array of varying length, which holds the list's length. */
 static const struct weir__op_field *counter_of(const struct weir__op *op,
                                                const struct weir__op_field *array)
 {

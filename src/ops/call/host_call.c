@@ -1,5 +1,5 @@
-/* HostCall: a function of the program as an operator. There is a row per number of outputs,
- * since a row has a fixed one. */
+/* HostCall: a function of the program as an operator. There is one row per number of outputs, since
+ * a row has a fixed number. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +12,9 @@ struct host_params {
     weir_dtype dtypes[WEIR_HOST_MAX_OUT];
     int64_t ndims[WEIR_HOST_MAX_OUT];
     int64_t shapes[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS]; /* WEIR_MAX_DIMS for each */
-    int64_t names[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS];  /* what they are by named sizes, */
-    bool is_named;                                     /* if there are any */
-    weir_host_fn fn;                                   /* not in files: what is loaded has none */
+    int64_t names[WEIR_HOST_MAX_OUT * WEIR_MAX_DIMS];  /* named sizes among them */
+    bool is_named;                                     /* there are named sizes */
+    weir_host_fn fn;                                   /* not saved in files: NULL after loading */
     void *user;
 };
 
@@ -24,8 +24,8 @@ struct host_args {
     char what[sizeof((struct host_params *)NULL)->what];
     uint32_t nin, nout;
     struct host_operand {
-        void *address; /* of its first element, */
-        size_t bytes;  /* and from there to behind its last one */
+        void *address; /* address of its first element */
+        size_t bytes;  /* bytes from there to the end of its last element */
     } operands[];      /* inputs, then outputs */
 };
 
@@ -88,12 +88,13 @@ static weir_status run_host(const void *args, const weir_block *block)
     sentence = weir__said();
     if (!st || !a->what[0])
         return st;
-    /* A graph numbers its nodes; the program knows its function by the name it gave. */
+    /* Named by the name that the program gave: names of graph nodes are numbered. */
     return weir__fail(st, "host call '%s': %s", a->what,
                       sentence ? sentence : weir_status_text(st));
 }
 
-/* A graph from a file has the costs of its functions, which the model goes by, but not them. */
+/* The function of a node loaded from a file: the file has its cost, for the model, but not the
+ * function. */
 static weir_status run_missing(void *user, void *const *in, void *const *out)
 {
     (void)user;
@@ -123,7 +124,7 @@ _Static_assert(sizeof(struct host_args) +
                    WEIR_ARGS_MAX,
                "all operands fit");
 
-/* Strides are never negative. */
+/* Strides are never negative, so the last element is the farthest. */
 static struct host_operand operand_of(const struct weir__view *v)
 {
     int64_t last = 0;

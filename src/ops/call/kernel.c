@@ -1,6 +1,6 @@
-/* Kernel: a stand-in of given cost. On a device with real time each block keeps its core
- * busy for as long as it says. One with a `collective` meets its namesakes on the other
- * ranks, if the plan is compiled as a rank. */
+/* Kernel: a stand-in for a kernel of given cost. On a device with real time each block keeps its
+ * core busy for the given time. A Kernel with a `collective` meets the Kernels with the same name
+ * on the other ranks, if the plan is compiled for a rank. */
 #include "tensor/kernel_params.h"
 
 #include <math.h>
@@ -125,7 +125,8 @@ static double block_us(const struct weir__kernel_params *p)
 static void cost_kernel(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__kernel_params *p = call->params;
-    const double flops_per_us = 32e3; /* of one core, roughly: only the time is known */
+    const double flops_per_us = 32e3; /* rough value for one core, used when only the time is
+                                       * known */
 
     cost->flops = p->flops > 0 ? p->flops : flops_per_us * block_us(p) * weir__kernel_blocks(p);
     cost->type = p->dtype[0] ? p->dtype : "f16";
@@ -143,7 +144,7 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A kernel that takes no time is still called, as any other is. */
+/* Runs for a kernel without time: it is called like any other. */
 static weir_status empty_kernel(const void *args, const weir_block *block)
 {
     (void)args;
@@ -192,7 +193,7 @@ static void prepare_part(const struct weir__call *call, const struct weir__busy 
     a->meet.args_size = sizeof *a;
     a->meet.offer = (struct weir__offer){
         .label = p->collective, .what = p->collective, .reduce = "", .root = -1, .ndim = -1};
-    if (call->rank->group->procs) /* messages have room for the name of an operator */
+    if (call->rank->group->procs) /* records between processes have room for an operator's name */
         a->meet.offer.what = "Kernel";
     a->busy = *busy;
     work->args_size = sizeof *a;

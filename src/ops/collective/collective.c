@@ -1,4 +1,4 @@
-/* What collective operators share: parameters, checks, tiling. */
+/* Shared by all collective operators: parameters, checks, tiling. */
 #include "ops/collective/collective.h"
 
 #include <string.h>
@@ -37,9 +37,9 @@ weir_status weir__collective_check(const struct weir__call *call)
     return WEIR_OK;
 }
 
-/* Where ranks of a host have more blocks at once than it has cores, a block waits for one that has
- * none, which many bytes make up for. In rounds workers fall asleep in between: waking one takes as
- * long as moving a megabyte. */
+/* The cores of a part. If the ranks on a host have more running blocks than the host has cores, a
+ * block waits for peers that do not run: only large transfers are worth that. In rounds workers
+ * fall asleep in between; waking one takes as long as moving a megabyte. */
 static unsigned cores_of(const struct weir__call *call, const struct weir__meet *meet,
                          int64_t bytes)
 {
@@ -57,7 +57,7 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
 {
     const struct weir__collective_params *p = call->params;
     struct weir__meet *meet = (void *)work->args;
-    bool sdma = *p->mode == 's'; /* weir__collective_check has seen the rest */
+    bool sdma = *p->mode == 's'; /* weir__collective_check has verified the mode */
 
     meet->args_size = (uint32_t)args_size;
     if (!meet->shown && work->code)

@@ -7,7 +7,7 @@
 #include "ops/call/again.h"
 #include "ops/call/registry.h"
 
-/* Calls like one before go a shorter way. */
+/* Runs the operator; cached calls (again.c) take a shorter path. */
 static weir_status run(const struct weir__op *op, weir_rank *rank,
                        const struct weir__collective_params *p, weir_tensor *x, weir_tensor *into,
                        weir_tensor **out)
@@ -19,7 +19,7 @@ static weir_status run(const struct weir__op *op, weir_rank *rank,
     return weir__collective_run(op, p, &x, 1, into, out);
 }
 
-/* root: the only rank that wants the result; -1: all do. */
+/* root: the only rank that gets the result; -1: all ranks get it */
 static weir_status reduce_for(int root, const struct weir__op *op, weir_rank *rank, weir_tensor *x,
                               weir_reduce how, weir_tensor *into, weir_tensor **out)
 {
@@ -62,7 +62,7 @@ weir_status weir__reduce_rows(weir_rank *rank, weir_tensor *x, weir_reduce how, 
     return weir__collective_run(op, &p, &x, 1, NULL, out);
 }
 
-/* In a graph, and in one process, every rank computes it. */
+/* In a graph, and in one process, every rank computes the result. */
 weir_status weir_reduce_to(weir_rank *rank, weir_tensor *x, weir_reduce op, int root,
                            weir_tensor **out)
 {

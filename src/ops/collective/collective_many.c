@@ -1,4 +1,4 @@
-/* Uneven collectives of more ranks than counts fit into the arguments of one call. */
+/* Uneven collectives of more ranks than the counts in the arguments of one call allow. */
 #include "ops/collective/collective.h"
 
 #include <string.h>
@@ -6,7 +6,10 @@
 #include "weir/ops.h"
 #include "weir/stream.h"
 
-enum { OFFSETS = 32 }; /* peers whose messages are under way at once: two each in a batch */
+enum {
+    OFFSETS = 32
+}; /* peers that messages are exchanged with at once: two messages each in a
+    * batch */
 
 static weir_status make_rows(weir_rank *rank, const weir_tensor *like, int64_t rows,
                              weir_tensor **out)
@@ -36,7 +39,7 @@ static weir_status copy_rows(weir_tensor *from, int64_t from_row, weir_tensor *t
     return st;
 }
 
-/* Everybody sends as many rows as the one that has most. */
+/* Pads every rank's rows to the largest count, gathers, and copies the valid rows out. */
 weir_status weir__all_gather_many(weir_rank *rank, weir_tensor *x, const int64_t *counts,
                                   int64_t sum, weir_tensor **out)
 {
@@ -86,7 +89,8 @@ static weir_status add_message(weir_message *m, int *n, weir_tensor *t, int64_t 
     return st;
 }
 
-/* Rank r sends to r + d and receives from r - d, for some d at once: the same on every rank. */
+/* Rank r sends to r + d and receives from r - d, for several d at once, in the same order on every
+ * rank. */
 static weir_status exchange_all(weir_rank *rank, weir_tensor *x, const int64_t *send,
                                 const int64_t *recv, weir_tensor *out, const int64_t *from,
                                 const int64_t *to)

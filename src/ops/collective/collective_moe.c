@@ -1,4 +1,4 @@
-/* Mixture of experts: rows to the ranks of their experts, and back. */
+/* Mixture of experts: sends rows to the ranks of their experts, and back. */
 #include "ops/collective/collective.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static weir_status infer_dispatch(struct weir__call *call)
     return WEIR_OK;
 }
 
-/* in: rows, experts, positions, weights */
+/* inputs: rows, experts, positions, weights */
 static weir_status infer_combine(struct weir__call *call)
 {
     const struct weir__view *rows = call->in[0], *experts = call->in[1], *at = call->in[2],
@@ -106,7 +106,7 @@ static size_t scratch_dispatch(const struct weir__call *call)
     return weir__moe_scratch(p->ranks, p->experts, p->capacity);
 }
 
-/* Ranks must agree on hidden, k and experts, not on tokens. */
+/* Ranks must agree on hidden, k and the number of experts, not on tokens. */
 static struct weir__moe *begin_work(const struct weir__call *call, struct weir__work *work)
 {
     const struct weir__collective_params *p = call->params;

@@ -1,4 +1,4 @@
-/* Collectives that are made of others. */
+/* Collectives composed of others. */
 #include "ops/collective/collective.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static weir_status check_rows(const char *what, const weir_tensor *x)
     return weir__fail(WEIR_ESHAPE, "%s: a tensor without dims has no rows", what);
 }
 
-/* Where counts for each rank do not fit: everybody gets all, and keeps nothing but the root. */
+/* For more ranks than counts fit: gathers on every rank; all ranks but the root keep no rows. */
 static weir_status gather_to_all(weir_rank *rank, weir_tensor *x, int root, weir_tensor **out)
 {
     weir_tensor *all = NULL, *nothing = NULL;
@@ -41,7 +41,7 @@ static weir_status gather_to_all(weir_rank *rank, weir_tensor *x, int root, weir
     return st;
 }
 
-/* The same: the root sends all to everybody. */
+/* The same for scatter: the root broadcasts everything, and each rank keeps its part. */
 static weir_status scatter_from_all(weir_rank *rank, weir_tensor *x, int root, weir_tensor *out)
 {
     const int64_t *shape = weir_tensor_shape(out);
@@ -128,8 +128,8 @@ static weir_status check_counts(const weir_rank *rank, const char *what, const i
     return WEIR_OK;
 }
 
-/* Every rank sends a copy of its rows to each. Where one Concat cannot make so many copies, all
- * ranks gather equal parts instead. */
+/* Sends every rank a copy of this rank's rows. If one Concat cannot make that many copies, pads and
+ * gathers equal parts instead. */
 weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_t *counts,
                                    weir_tensor **out)
 {
@@ -163,7 +163,7 @@ weir_status weir_all_gather_counts(weir_rank *rank, weir_tensor *x, const int64_
     return st;
 }
 
-/* Where ranks cannot do their own part alone, it is a part of the whole reduction. */
+/* If ranks cannot compute only their own rows, reduces everything and keeps a part. */
 weir_status weir_reduce_scatter_counts(weir_rank *rank, weir_tensor *x, weir_reduce op,
                                        const int64_t *counts, weir_tensor **out)
 {
@@ -206,7 +206,7 @@ static weir_status pass(weir_rank *rank, const weir_message *m)
     return m->receives ? weir_recv(rank, m->tensor, m->peer) : weir_send(rank, m->tensor, m->peer);
 }
 
-/* In a graph, data edges order what there is to order. */
+/* In a graph, data edges give all the order that is needed. */
 static weir_status capture_batch(weir_rank *rank, const weir_message *messages, int count)
 {
     weir_status st = WEIR_OK, back;

@@ -1,4 +1,4 @@
-/* The collectives that reduce or move whole tensors. */
+/* The rows of the collectives that reduce or move whole tensors. */
 #include "ops/collective/collective.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
 
-/* From where a second rendezvous costs less than reading all inputs on all ranks. */
+/* From this size on a second rendezvous costs less than reading all inputs on all ranks. */
 enum { ROUNDS_RANKS = 4, ROUNDS_BYTES = 256 << 10 };
 
-/* Padded as the parameter is. */
+/* Padded as the parameter is, for weir__word_is. */
 const char weir__reduce_names[WEIR__REDUCES][8] = {"sum", "max", "min", "mean", "prod"};
 
 static int find_reduce(const char *name)
@@ -33,7 +33,7 @@ static weir_status check_reduce(const struct weir__call *call)
     return st ? st : weir__check_type(call->op->name, call->in[0], WEIR__TYPES_NUMBER);
 }
 
-/* The first dim must be so many equal parts. */
+/* Checks that the first dim can be divided into equal parts, one per rank. */
 static weir_status check_parts(const struct weir__call *call)
 {
     const struct weir__collective_params *p = call->params;
@@ -164,7 +164,7 @@ static int64_t bytes_of(const struct weir__view *v)
     return weir__view_numel(v) * (int64_t)weir__dtype_size(v->dtype);
 }
 
-/* What a rank's part reads and writes: of all inputs one slice, and that to all outputs. */
+/* A rank's part reads one slice of all inputs and writes it to all outputs. */
 static void cost_part(const struct weir__call *call, struct weir__cost *cost)
 {
     if (call->nin)
@@ -263,7 +263,8 @@ static weir_status prepare_broadcast(const struct weir__call *call, struct weir_
     return check_packed(call);
 }
 
-/* Peers read the input while this rank writes the output. */
+/* Refuses an output that overlaps the input: peers read the input while this rank writes the
+ * output. */
 static weir_status check_apart(const struct weir__call *call)
 {
     const struct weir__collective_params *p = call->params;
@@ -307,7 +308,7 @@ static weir_status prepare_counts(const struct weir__call *call, struct weir__wo
     return st ? st : check_packed(call);
 }
 
-/* Send and Recv make the same offer, so that they fit each other. */
+/* Send and Recv make the same offer, so that they match. */
 static weir_status prepare_send(const struct weir__call *call, struct weir__work *work)
 {
     struct weir__collective_args *a = begin_work(call, work);
@@ -368,7 +369,7 @@ static weir_status infer_pair(struct weir__call *call)
 static const struct weir__op_field plain_fields[] = {WEIR__COLLECTIVE_FIELDS};
 static const struct weir__op_field reduce_fields[] = {WEIR__COLLECTIVE_FIELDS,
                                                       WEIR__COLLECTIVE_FIELD(reduce, STRING, 8)};
-/* Zeros are left out of files: an ordinary one has no such attribute. */
+/* Zeros are not written to files: an ordinary all-reduce has no attribute reduced_for. */
 static const struct weir__op_field all_reduce_fields[] = {
     WEIR__COLLECTIVE_FIELDS, WEIR__COLLECTIVE_FIELD(reduce, STRING, 8),
     WEIR__COLLECTIVE_FIELD(reduced_for, INT, 1)};
@@ -424,5 +425,5 @@ ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, member_
 ROW(recv, "Recv", "the tensor takes the values of another rank's Send", 1, 0,
     WEIR__OP_IN_PLACE | WEIR__OP_OVERWRITES, from_fields, member_recv, infer_pair, cost_part,
     prepare_recv);
-ROW(barrier, "Barrier", "goes on when all ranks are there", 0, 0, 0, plain_fields,
+ROW(barrier, "Barrier", "continues when all ranks have arrived", 0, 0, 0, plain_fields,
     weir__collective_member, infer_nothing, cost_nothing, prepare_barrier);

@@ -1,9 +1,8 @@
-/* What peers in other processes, and libraries, see of a collective. */
+/* The memory of a call that peers in other processes, and collective libraries, read. */
 #include "ops/collective/collective.h"
 
-/* In rounds: first a rank reduces its slice of all inputs and peers read that in the second, so
- * that nobody reads the whole of all inputs. In place nothing is overwritten that others still
- * read. */
+/* In rounds: peers first read the inputs to reduce their slices, then the reduced slices, so that
+ * nobody reads all of all inputs. In place, nothing is overwritten before it has been read. */
 static int show_rounds(const struct weir__collective_args *a, struct weir__code_shown *shown)
 {
     struct weir__range slice = weir__reduce_slice(a, a->meet.rank);
@@ -17,8 +16,8 @@ static int show_rounds(const struct weir__collective_args *a, struct weir__code_
     return 2;
 }
 
-/* What peers in other processes read. In place, a reduction overwrites what they have not read yet;
- * the others in place write nothing that peers read. */
+/* The input that peers in other processes read. An in-place reduction overwrites bytes that peers
+ * have not read yet (`changes`); other in-place calls do not write bytes that peers read. */
 int weir__collective_show(const void *args, struct weir__code_shown *shown)
 {
     const struct weir__collective_args *a = args;
@@ -36,8 +35,8 @@ int weir__collective_show(const void *args, struct weir__code_shown *shown)
     return 1;
 }
 
-/* Of an all-reduce all is read, or the part that is wanted, or in rounds this rank's slice; of
- * other calls what the rank gets. */
+/* The bytes of a peer's input that this rank reads: for an all-reduce everything, or the wanted
+ * part, or in rounds this rank's slice; for other calls what this rank receives. */
 void weir__collective_want(const void *reader, const void *shower, int64_t *begin, int64_t *bytes)
 {
     const struct weir__collective_args *a = reader, *peer = shower;

@@ -1,5 +1,5 @@
-/* AllToAllTable: an uneven exchange whose counts are in memory, for more ranks of one process than
- * have room for theirs in the arguments of a call. */
+/* AllToAllTable: an uneven exchange whose counts are in memory, for ranks of one process that are
+ * too many for counts in the arguments of a call. */
 #include "ops/collective/collective.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "ops/tile.h"
 #include "weir/stream.h"
 
-/* Rows of the table, a number for each rank in each. */
+/* Rows of the table; each has a number per rank. */
 enum { SENT, RECEIVED, SENT_FROM, RECEIVED_AT, TABLE_ROWS };
 
 struct table_args {
@@ -17,7 +17,7 @@ struct table_args {
     const char *in;
     char *out;
     const int64_t *table;
-    int64_t rows_in, rows_out, row; /* bytes of a row */
+    int64_t rows_in, rows_out, row; /* row: bytes of a row */
     int ranks;
 };
 
@@ -28,7 +28,7 @@ static const int64_t *row_of(const struct table_args *a, int which)
 
 /* ---- the kernel ---- */
 
-/* Whether counts and places follow each other and add up to all rows. */
+/* Whether each place follows the previous count, and the counts add up to `rows`. */
 static bool is_sound(const int64_t *counts, const int64_t *places, int n, int64_t rows)
 {
     int64_t sum = 0;
@@ -174,8 +174,8 @@ static weir_status fill_row(const weir_rank *rank, const char *what, const int64
     return WEIR_OK;
 }
 
-/* Takes `table` over: the tensor has it, since copying it to the device would wait for what is
- * queued on the stream. */
+/* Takes over `table`: the tensor wraps it, because copying it to the device would wait for the
+ * stream's queued work. */
 static weir_status run_table(weir_rank *rank, weir_tensor *x, const int64_t *send,
                              const int64_t *recv, int64_t *table, weir_tensor *into,
                              weir_tensor **out)

@@ -1,4 +1,4 @@
-/* expert_choice: the experts of each token and their weights. */
+/* expert_choice: selects the experts of each token and their weights. */
 #include "ops/host/math/choice.h"
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"

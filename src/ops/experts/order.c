@@ -1,4 +1,5 @@
-/* expert_order: rows in the order of their experts, where each went, and where experts end. */
+/* expert_order: sorts entries by expert, and gives the position of each entry and the end of each
+ * expert. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
@@ -75,7 +76,7 @@ static void cost_order(const struct weir__call *call, struct weir__cost *cost)
 
 const struct weir__op weir__op_expert_order = {
     .name = "ExpertOrder",
-    .summary = "rows in the order of their experts, and where each went",
+    .summary = "entries sorted by expert, and the position of each",
     .engine = WEIR_ENGINE_VECTOR,
     .nin_min = 1,
     .nin_max = 1,

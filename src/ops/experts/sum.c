@@ -1,4 +1,4 @@
-/* expert_sum: what experts made of a token, weighted and added. */
+/* expert_sum: the weighted sum of the experts' results for each token. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"
@@ -99,7 +99,7 @@ static void cost_sum(const struct weir__call *call, struct weir__cost *cost)
 
 const struct weir__op weir__op_expert_sum = {
     .name = "ExpertSum",
-    .summary = "rows that experts made of each token, weighted and added",
+    .summary = "the weighted sum of the experts' rows for each token",
     .engine = WEIR_ENGINE_VECTOR,
     .nin_min = 2,
     .nin_max = 3,

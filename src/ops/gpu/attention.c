@@ -1,14 +1,15 @@
-/* Attention on a GPU: by a plain kernel for every type and layout; on tensor cores, in tiles for
- * many query rows and split over the keys for few, of f32 by a kernel of its own. */
+/* Attention on a GPU. One plain kernel handles every type and layout. The kernels on tensor cores
+ * cut many query rows into tiles, and split the keys for few query rows. f32 has a kernel of its
+ * own. */
 #include "ops/gpu/attention_cut.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define LONGEST 256 /* columns that the kernels on tensor cores hold */
+#define LONGEST 256 /* most columns that the kernels on tensor cores hold */
 #define GROUP_ROWS \
-    64 /* of attention_tiles.cu, for a group of warps where Hopper's products are used */
-#define FEW_ROWS 16 /* of attention_few.cu, as the rest */
-#define FEW_MOST 64 /* query rows of a key head that it is for */
+    64 /* of attention_tiles.cu: rows of a group of four warps, with Hopper's matrix products */
+#define FEW_ROWS 16 /* of attention_few.cu: rows of a unit */
+#define FEW_MOST 64 /* most query rows of a key head for attention_few.cu */
 
 static int64_t batches(const struct weir__attention *a)
 {
@@ -19,19 +20,19 @@ static int64_t batches(const struct weir__attention *a)
     return n;
 }
 
-/* Rows of all query heads that share a key head. */
+/* The query rows of all heads that share a key head. */
 static int64_t shared_rows(const struct weir__attention *a)
 {
     return a->key_heads ? a->heads / a->key_heads * a->lq : 0;
 }
 
-/* Columns in steps of 16, as an even number so that there are few variants to compile. */
+/* Columns in steps of 16. The number is even, so that there are few variants to compile. */
 static int64_t steps_of(int64_t columns)
 {
     return 2 * weir__div_up(columns, 32);
 }
 
-/* Shared memory that a block may have. */
+/* The most shared memory a block may use. */
 static int64_t most_shared(uint32_t arch)
 {
     return (arch >= 90 && arch < 120 ? 227 : arch == 80 || arch == 87 ? 163 : 99) << 10;
@@ -64,8 +65,8 @@ static const struct weir__code plain = {
 
 /* ---- many rows ---- */
 
-/* Tiles that the GPU itself fetches: the stack of an operand's matrices, if it can be walked in
- * steps of 16 bytes. */
+/* Describes an operand's matrices as tiles that the GPU's copy unit fetches (TMA). False if their
+ * rows are not reachable in steps of 16 bytes. */
 static bool tile_operand(const struct weir__attention_operand *o, const struct weir__attention *a,
                          int64_t heads, int64_t rows, int64_t columns, struct weir__code_tiled *t)
 {
@@ -97,9 +98,9 @@ static int64_t row_tiles(const struct weir__attention *a, int64_t rows)
     return batches(a) * a->heads * weir__div_up(a->lq, rows);
 }
 
-/* Groups of four warps of a block where Hopper's products are used, else 0. Short rows leave
- * registers for a third one: worth it where it adds few rows that are not there and the cores have
- * enough to do. */
+/* With Hopper's matrix products: the number of groups of four warps in a block; else 0. Short rows
+ * leave registers for a third group. It pays if it adds few padding rows and all cores have enough
+ * work. */
 static int64_t groups_of(const struct weir__attention *a, unsigned cores, uint32_t arch)
 {
     struct weir__code_tiled t[WEIR__CODE_TILED];
@@ -113,8 +114,8 @@ static int64_t groups_of(const struct weir__attention *a, unsigned cores, uint32
                : 2;
 }
 
-/* Keys of a tile: as many as two tiles of them and of values leave room for, in registers and in
- * shared memory. */
+/* Keys of a tile: as many as registers and shared memory allow for two tiles of keys and of
+ * values. */
 static int64_t tile_keys(const struct weir__attention *a, int64_t groups)
 {
     if (groups)
@@ -122,7 +123,8 @@ static int64_t tile_keys(const struct weir__attention *a, int64_t groups)
     return a->d > 128 || a->dv > 128 ? 32 : 64;
 }
 
-/* Whether rows of the mask are packed and lie in whole 16 bytes: they are loaded so. */
+/* Whether rows of the mask are packed, aligned to 16 bytes and multiples of 16 bytes long: then
+ * they are loaded 16 bytes at a time. */
 static bool has_wide_mask(const struct weir__attention *a)
 {
     const int64_t n = a->mask_dtype == WEIR_BOOL ? 16 : 8;
@@ -155,11 +157,11 @@ static void tiles_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[7] = (uint8_t)warps;
     l->shared = (uint32_t)(1280 + panels * rows * 128 + 2 * keys * 128 * (panels + value_panels));
     if (groups) {
-        l->threads = (uint32_t)(groups * 128 + 128); /* the last of them fetch */
-        l->shared += 1024; /* a word for each of the others, of two groups */
+        l->threads = (uint32_t)(groups * 128 + 128); /* the last group fetches */
+        l->shared += 1024; /* a word for each other thread of two groups */
         weir__gpu_spread(row_tiles(a, rows), cores, 1, l);
     } else {
-        /* Blocks differ in length: the GPU hands them out as cores are free. */
+        /* Blocks differ in length: the GPU starts a block whenever a core is free. */
         l->threads = (uint32_t)(32 * warps);
         l->grid = (uint32_t)row_tiles(a, rows);
     }
@@ -215,8 +217,8 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
     const struct weir__attention *a = args;
     int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
     int64_t tile = 16 * (32 * (steps + value_steps) + 32), warps = few_cut(a).warps;
-    int64_t stages = warps == 4 ? 2 : 3; /* fewer leave room for another block */
-    /* Parts are put together by the last block of each unit, or by a second phase. */
+    int64_t stages = warps == 4 ? 2 : 3; /* with fewer stages, two blocks fit on a core */
+    /* The last block of each unit combines the parts, or else a second phase does. */
     bool counts = l->counters >= (uint64_t)few_units(a);
 
     while (warps * stages * tile + 16 > most_shared(l->arch)) {
@@ -234,7 +236,7 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
         l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
     } else if (!counts) {
-        weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* a row each */
+        weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* one row each */
     }
 }
 
@@ -243,7 +245,7 @@ static const struct weir__code few = {
 
 /* ---- f32 ---- */
 
-/* Whether rows of heads that share a key head are rows of one problem: where a head has few. */
+/* Whether the rows of all heads that share a key head form one problem: if a head has few rows. */
 static bool joins_heads(const struct weir__attention *a)
 {
     return a->lq < 64 && a->heads > a->key_heads;
@@ -285,9 +287,10 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
 static const struct weir__code wide = {
     .text = "attention_wide", .contract = true, .shape = wide_shape};
 
-/* ---- which one ---- */
+/* ---- choice of the kernel ---- */
 
-/* Whether rows of the operand begin at multiples of 16 bytes, have whole ones of them and no gaps.
+/* Whether rows of the operand are contiguous, begin at multiples of 16 bytes and are multiples of
+ * 16 bytes long.
  */
 static bool is_packed(const struct weir__attention_operand *o, const struct weir__attention *a,
                       int64_t heads, int64_t rows, int64_t columns)
@@ -303,7 +306,7 @@ static bool is_packed(const struct weir__attention_operand *o, const struct weir
     return true;
 }
 
-/* Whether the kernels on tensor cores can count in 32 bits. */
+/* Whether 32-bit indices are enough for the kernels on tensor cores. */
 static bool is_counted(const struct weir__attention *a)
 {
     const int64_t most = INT32_MAX / 2;
@@ -313,7 +316,7 @@ static bool is_counted(const struct weir__attention *a)
 
 const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch)
 {
-    /* A scale below 0 would turn maxima around. */
+    /* With a negative scale, the largest product would not give the largest score. */
     if (a->dtype == WEIR_F64 || !a->d || !a->dv || !a->lk || !(a->scale > 0) || a->d > LONGEST ||
         a->dv > LONGEST || !is_counted(a) || (uintptr_t)a->out & 15 ||
         !is_packed(&a->q, a, a->heads, a->lq, a->d) ||

@@ -2,19 +2,19 @@
 
 #include "base/base.h"
 
-#define CORES 132 /* of the GPUs that it is for; smaller ones have more rounds */
-#define TILE 16   /* keys of a warp at a time */
+#define CORES 132 /* cores of the GPUs it is tuned for; smaller GPUs need more rounds */
+#define TILE 16   /* keys that a warp takes at a time */
 #define MOST_PARTS 64
-#define LONG_KEY 512 /* bytes of a key and a value of which two blocks find no room on a core */
-/* In bytes that a core reads meanwhile, at some 31 in a nanosecond, as measured on an H200
- * (bench/python/attention_cuts.py): a block's begin and end, and each of its warps'; leaving a part
- * in memory and saying so; one part that is read again. */
+#define LONG_KEY 512 /* if a key and a value have more bytes, two blocks do not fit on a core */
+/* Times as the bytes that a core could read meanwhile, at some 31 a nanosecond, measured on an H200
+ * (bench/python/attention_cuts.py). BLOCK and WARP: start and end of a block, and of each of its
+ * warps. JOIN: storing a part and signalling it. PART: reading one part again. */
 #define BLOCK_BYTES 32000
 #define WARP_BYTES 4000
 #define JOIN_BYTES 58000
 #define PART_BYTES 1700
 
-/* What the cut takes, in bytes that one core reads meanwhile. */
+/* The time of the cut, as bytes that one core could read meanwhile. */
 static int64_t cost(int64_t units, int64_t keys, int64_t key_bytes, struct weir__attention_cut c)
 {
     bool shared = c.warps == 4 && key_bytes <= LONG_KEY;
@@ -23,9 +23,9 @@ static int64_t cost(int64_t units, int64_t keys, int64_t key_bytes, struct weir_
     int64_t rounds = weir__div_up(blocks, slots), fixed = BLOCK_BYTES + c.warps * WARP_BYTES;
 
     if (shared && blocks > CORES)
-        own = 2 * own + fixed; /* the other block's as well */
+        own = 2 * own + fixed; /* it shares the core with the other block */
     else if (c.warps == 4)
-        own = own * 9 / 8; /* four warps alone do not keep a core's share of the memory busy */
+        own = own * 9 / 8; /* four warps do not use a core's whole memory bandwidth */
     return rounds * (own + fixed) + (c.parts > 1 ? JOIN_BYTES + c.parts * PART_BYTES : 0);
 }
 
@@ -34,7 +34,7 @@ struct weir__attention_cut weir__attention_find_cut(int64_t units, int64_t keys,
     struct weir__attention_cut best = {.parts = 1, .warps = 4};
 
     for (int64_t warps = 4; units && warps <= 8; warps *= 2) {
-        /* Many units fill the cores without parts. */
+        /* Many units fill the cores even without parts. */
         int64_t most = units < 4 * CORES ? weir__min(keys / (TILE * warps), MOST_PARTS) : 1;
 
         for (int64_t parts = 1; parts <= weir__max(most, 1); parts++) {

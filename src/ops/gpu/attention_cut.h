@@ -1,17 +1,17 @@
-/* How attention of few query rows is cut for a GPU: into parts of the keys, and a block's warps.
- * A function of the sizes alone, since scratch memory follows from it. */
+/* Cuts attention of few query rows for a GPU: into parts of the keys, and warps per block. The cut
+ * depends only on the sizes, because the scratch memory depends on it. */
 #ifndef WEIR_OPS_GPU_ATTENTION_CUT_H
 #define WEIR_OPS_GPU_ATTENTION_CUT_H
 
 #include <stdint.h>
 
 struct weir__attention_cut {
-    int64_t parts; /* of the keys: blocks of one unit */
-    int64_t warps; /* of a block: 8 have a core for themselves, of 4 two blocks share one */
+    int64_t parts; /* parts of the keys: blocks per unit */
+    int64_t warps; /* warps per block: 8 have a core to themselves; two blocks of 4 share one */
 };
 
-/* `units` stacks of up to 16 query rows, each against `keys` keys; `key_bytes` are those of a key
- * and its value. */
+/* `units` stacks of up to 16 query rows, each with `keys` keys. `key_bytes`: bytes of one key and
+ * its value. */
 struct weir__attention_cut weir__attention_find_cut(int64_t units, int64_t keys, int64_t key_bytes);
 
 #endif

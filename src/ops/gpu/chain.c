@@ -1,4 +1,4 @@
-/* Chains of elementwise calls: joined step by step. */
+/* Joins elementwise calls to chains, one at a time. */
 #include "ops/gpu/chain.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static bool same_dims(const struct weir__chain_dim *dim, const struct weir__ew *
     return true;
 }
 
-/* The call's rows among the chain's dims; -1 if there is no room. */
+/* Finds or adds the call's dims among the chain's; -1 if there is no room. */
 static int add_dims(struct weir__chain *c, const struct weir__ew *e)
 {
     int first = 0;
@@ -64,7 +64,7 @@ static bool same_operand(const struct weir__chain *c, const struct weir__chain_o
            !memcmp(&c->stride[a->stride], stride, b->ndim * sizeof *stride);
 }
 
-/* An operand of the call: one that the chain has, or a new one; -1 if there is no room. */
+/* Finds or adds an operand of the call; -1 if there is no room. */
 static int add_operand(struct weir__chain *c, const struct weir__ew *e, const char *data,
                        uint8_t type, const int64_t *stride)
 {
@@ -152,7 +152,7 @@ bool weir__chain_join(void *chain, const void *ew, bool keep)
 void weir__chain_find_form(const struct weir__chain *c, struct weir__chain_form *form)
 {
     size_t narrowest = sizeof(double), widest = 1;
-    int64_t inner = 0; /* a power of two that divides this divides all of them */
+    int64_t inner = 0; /* bits of all strides: a power of two that divides it divides each stride */
 
     *form = (struct weir__chain_form){0};
     for (int i = 0; i < c->noperands; i++) {

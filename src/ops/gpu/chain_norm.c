@@ -1,6 +1,6 @@
-/* Chains that end in a norm of rows. A norm that is joined gives the bits that it gives by itself:
- * elements are rounded to their type on the way, and sums have the same order
- * (kernels/math/row.cuh) where its operands lie at multiples of 16 bytes. */
+/* Chains with a norm of rows. A joined norm gives the same bits as a launch of its own: elements
+ * are rounded to their type before it, and sums have the same order (kernels/math/row.cuh) if its
+ * operands are aligned to 16 bytes. */
 #include <string.h>
 
 #include "base/base.h"
@@ -13,8 +13,8 @@
 
 _Static_assert(sizeof(struct weir__chain_norm) <= WEIR_ARGS_MAX, "a launch's arguments hold it");
 
-/* What a thread has of a row: 1, 2, 4 or 8 chunks of 16 bytes; 0 if rows are not made of chunks or
- * are too long. */
+/* The chunks of 16 bytes that a thread holds of a row: 1, 2, 4 or 8. 0 if rows do not consist of
+ * whole chunks or are too long. */
 static uint8_t held_chunks(int64_t n, size_t elem, uint32_t *threads)
 {
     int64_t pack = 16 / (int64_t)elem, chunks = n / pack;
@@ -64,7 +64,7 @@ bool weir__chain_norm_join(void *joined, const void *norm, bool keep)
     return true;
 }
 
-/* How the norm's own operands lie; 255: there is none. */
+/* The layout of the norm's own operand; 255: there is none. */
 static uint8_t lies(const char *data, int64_t step)
 {
     if (!data)

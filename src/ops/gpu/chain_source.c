@@ -1,9 +1,9 @@
-/* The source of a chain: its operands, its steps and what it writes, as arguments of the templates
- * of kernels/chain.cuh. */
+/* Writes the source of a chain: operands, steps and stores, as arguments of the templates of
+ * kernels/chain.cuh. */
 #include "base/base.h"
 #include "ops/gpu/chain.h"
 
-/* "<layout, n, type, ndim, dim, stride>", as get and put take it. */
+/* Writes "<layout, n, type, ndim, dim, stride>", the template arguments of get and put. */
 static void add_place(struct weir__text *text, const struct weir__chain *c,
                       const struct weir__chain_form *form, int operand)
 {

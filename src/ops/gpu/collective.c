@@ -16,7 +16,7 @@ _Static_assert(sizeof(struct weir__reduce_part) <= WEIR_ARGS_MAX, "parts are arg
 _Static_assert(sizeof(struct weir__move_part) <= WEIR_ARGS_MAX, "parts are arguments");
 _Static_assert(sizeof(struct weir__moe_part) <= WEIR_ARGS_MAX, "parts are arguments");
 
-/* Elements of `size` bytes that a thread moves at once. */
+/* The number of elements of `size` bytes that a thread moves at once. */
 static int64_t at_once(int64_t size)
 {
     return 16 / size;
@@ -51,7 +51,7 @@ static void reduce_shape(const void *args, unsigned phase, unsigned cores,
         weir__div_up(n, at_once((int64_t)weir__elem_size((weir_dtype)a->dtype))), cores, l);
 }
 
-/* Each rank writes its slice to all outputs, or with `pull` all of the result to its own. */
+/* Each rank writes its slice to all outputs; with `pull`, all of the result to its own output. */
 static void reduce_gather(const void *args, const void *const *peers, bool pull, void *out)
 {
     const struct weir__collective_args *a = args;
@@ -110,7 +110,7 @@ static void move_gather(const void *args, const void *const *peers, bool pull, v
     struct weir__move_part *part = out;
     bool one = a->move == WEIR__MOVE_BROADCAST || a->move == WEIR__MOVE_RECEIVE;
 
-    (void)pull; /* as it is */
+    (void)pull; /* pulls in any case */
     part->n = 0;
     for (int i = one ? a->peer : 0; i < (one ? a->peer + 1 : a->ranks); i++)
         part->pieces[part->n++] = weir__move_piece(a, peers[i], i);
@@ -147,7 +147,7 @@ static int combine_shown(const void *args, struct weir__code_shown *shown)
     return 1;
 }
 
-/* One block counts; then a warp for every expert and source finds its slots; then rows move. */
+/* Phases: one block counts; a warp for every expert and source finds its slots; rows are moved. */
 static void dispatch_shape(const void *args, unsigned phase, unsigned cores,
                            struct weir__code_launch *l)
 {
@@ -179,7 +179,7 @@ static void moe_gather(const void *args, const void *const *peers, bool pull, vo
     const struct weir__moe *a = args;
     struct weir__moe_part *part = out;
 
-    (void)pull; /* as it is */
+    (void)pull; /* pulls in any case */
     *part = (struct weir__moe_part){
         .tokens = a->tokens,
         .k = a->k,

@@ -1,13 +1,13 @@
-/* Convolution on a GPU: f16 and bf16 on tensor cores, f32 and f64 on plain ones, in tiles; by a
- * kernel for all others, which has tiles of its own or a thread an output. */
+/* Convolution on a GPU. f16 and bf16 run on tensor cores, f32 and f64 on plain cores, in tiles. A
+ * general kernel handles all other cases, in tiles of its own or with a thread per output. */
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define FILTERS 64             /* of a tile, of all sources */
-#define PLACES 128             /* of a tile of conv.cu */
-#define FEWEST 8               /* outputs of a group that are worth a tile */
+#define FILTERS 64             /* filters of a tile, in all sources */
+#define PLACES 128             /* output positions of a tile of conv.cu */
+#define FEWEST 8               /* a group with fewer outputs does not fill a tile */
 #define DEPTH 16               /* rows of a step of conv_real.cu */
-#define SHARED_MOST (99 << 10) /* that every GPU we run on has */
+#define SHARED_MOST (99 << 10) /* available on every GPU that weir supports */
 
 struct conv_args {
     struct weir__conv conv;
@@ -47,7 +47,7 @@ static int64_t shared_bytes(const struct weir__conv *c, int64_t steps)
     return weir__max(out, (2 * FILTERS + patch) * steps * 32);
 }
 
-/* Channels at a time, in steps of 16: as many as there are and fit; 0 if not even 16 do. */
+/* The channels taken at a time, in steps of 16: as many as exist and fit; 0 if not even 16 fit. */
 static int64_t steps_of(const struct weir__conv *c)
 {
     int64_t steps = c->channels > 32 ? 4 : c->channels > 16 ? 2 : 1;
@@ -62,7 +62,7 @@ static int64_t filter_tiles(const struct weir__conv *c)
     return weir__div_up(c->outputs, FILTERS);
 }
 
-/* Whether the kernel on tensor cores is for that shape. */
+/* Whether the kernel on tensor cores supports this shape. */
 static bool suits_tiles(const struct weir__conv *c)
 {
     return (c->dtype == WEIR_F16 || c->dtype == WEIR_BF16) && c->outputs >= FEWEST && c->channels &&
@@ -104,7 +104,8 @@ static const struct weir__code tiles = {
 
 /* ---- f32 and f64 ---- */
 
-/* Whether rows go through the channels of a tap, of which the last step may be empty in part. */
+/* Whether the rows of a step are the channels of one kernel position; the last step of each
+ * position may be partly empty. */
 static bool by_taps(const struct weir__conv *c)
 {
     return weir__div_up(c->channels, DEPTH) * DEPTH * 4 <= c->channels * 5;
@@ -153,7 +154,7 @@ static void real_shape(const void *args, unsigned phase, unsigned cores,
 
 static const struct weir__code real = {.text = "conv_real", .contract = true, .shape = real_shape};
 
-/* ---- which one ---- */
+/* ---- choice of the kernel ---- */
 
 size_t weir__gpu_conv_scratch(const struct weir__conv *c)
 {

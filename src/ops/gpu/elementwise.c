@@ -12,7 +12,7 @@
 #include "ops/host/move/transpose.h"
 #include "ops/host/row.h"
 
-/* How operand `i` lies: -1 is the output. */
+/* The layout of operand `i`; -1 is the output. */
 static enum weir__layout layout_of(const struct weir__ew *e, int i, unsigned pack)
 {
     size_t elem = weir__elem_size(i < 0 ? e->out_type : e->in_type[i]);
@@ -26,12 +26,12 @@ static enum weir__layout layout_of(const struct weir__ew *e, int i, unsigned pac
         return weir__layout_of(bits, elem, 0, 1, pack);
     for (int d = 0; d < inner; d++)
         bits |= (uintptr_t)stride[d] * elem;
-    if (i < 0 && stride[inner] != 1) /* packs are written to contiguous outputs only */
+    if (i < 0 && stride[inner] != 1) /* packs are written only to contiguous outputs */
         return WEIR__LAYOUT_ANY;
     return weir__layout_of(bits, elem, e->shape[inner], stride[inner], pack);
 }
 
-/* All places of the call in 32 bits. */
+/* Whether 32-bit offsets are enough for the call. */
 static bool fits(const struct weir__ew *e)
 {
     if (e->numel > INT32_MAX)
@@ -55,8 +55,8 @@ static unsigned log2_of(unsigned pack)
     return log2;
 }
 
-/* The exponent is part of the source where that spares the kernel the general power, which takes
- * many registers even where it is not taken. */
+/* An exponent that avoids the general power becomes part of the source: the general power uses many
+ * registers even if it is not executed. */
 uint8_t weir__gpu_ew_code(const struct weir__ew *e)
 {
     double exponent = 0;
@@ -74,7 +74,7 @@ uint8_t weir__gpu_ew_code(const struct weir__ew *e)
     case WEIR_F64:
         exponent = e->constant[0];
         break;
-    default: /* integers have no cubes of their own */
+    default: /* integers have no special cube */
         break;
     }
     return exponent == 3 ? WEIR__EW_CUBE : e->code;
@@ -137,8 +137,8 @@ static void transpose_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_transpose = {.text = "transpose", .shape = transpose_shape};
 
-/* Whether a move of n elements of the last dim is one everywhere: in memory that begins at `data`
- * with these strides, NULL for packed ones. `reach` becomes the farthest place. */
+/* Whether n elements of the last dim can always be moved at once, in memory that begins at `data`
+ * with these strides (NULL: packed). Raises `reach` to the farthest offset. */
 static bool moves_by(const struct weir__concat *c, const void *data, int64_t along,
                      const int64_t *stride, int64_t n, int64_t *reach)
 {
@@ -151,7 +151,7 @@ static bool moves_by(const struct weir__concat *c, const void *data, int64_t alo
         if (d == c->ndim - 1 ? size % n || (n > 1 && size > 1 && step != 1) : size > 1 && step % n)
             return false;
         if (step < 0)
-            end = INT64_MAX / 2; /* places are counted from the first: more than 32 bits */
+            end = INT64_MAX / 2; /* offsets count from the first element: more than 32 bits */
         else
             end += (size - 1) * step;
         packed *= size;
@@ -160,7 +160,7 @@ static bool moves_by(const struct weir__concat *c, const void *data, int64_t alo
     return (uintptr_t)data % bytes == 0;
 }
 
-/* The same of the output and all pieces. */
+/* The same for the output and all inputs. */
 static bool concat_moves_by(const struct weir__concat *c, int64_t n, int64_t *reach)
 {
     const int64_t *piece = c->pieces;

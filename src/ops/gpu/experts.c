@@ -5,7 +5,8 @@
 #include "ops/gpu/spread.h"
 #include "ops/host/math/choice.h"
 
-/* A block has a share of the entries, one a thread if there are cores enough: it reads all of them.
+/* A block takes a share of the entries, one entry a thread if there are enough cores. Every block
+ * reads all entries.
  */
 static void order_shape(const void *args, unsigned phase, unsigned cores,
                         struct weir__code_launch *l)
@@ -21,7 +22,7 @@ static void order_shape(const void *args, unsigned phase, unsigned cores,
 const struct weir__code weir__gpu_expert_order = {
     .text = "expert_order", .fails = true, .shape = order_shape};
 
-/* Columns that a thread takes at once: 16 bytes where rows lie so. */
+/* The number of columns that a thread takes at once: 16 bytes if alignment and strides allow it. */
 static int64_t sum_at_once(const struct weir__expert_sum *a)
 {
     int64_t n = 16 / (int64_t)weir__elem_size(a->dtype);
@@ -48,7 +49,7 @@ static void sum_shape(const void *args, unsigned phase, unsigned cores, struct w
 const struct weir__code weir__gpu_expert_sum = {
     .text = "expert_sum", .fails = true, .shape = sum_shape};
 
-/* A warp has a token, whose scores are in shared memory. */
+/* A warp takes a token, whose scores are in shared memory. */
 static void choice_shape(const void *args, unsigned phase, unsigned cores,
                          struct weir__code_launch *l)
 {

@@ -1,5 +1,5 @@
-/* Descriptions of the kernels that a GPU compiles from src/cuda/kernels: each reads the argument
- * struct that the host's kernel of the same operator reads. An operator's prepare names both. */
+/* Descriptions of the kernels that a GPU compiles from src/cuda/kernels: each takes the same
+ * argument struct as the host's kernel of the operator. An operator's prepare names both. */
 #ifndef WEIR_OPS_GPU_GPU_H
 #define WEIR_OPS_GPU_GPU_H
 
@@ -21,28 +21,28 @@ extern const struct weir__code weir__gpu_gemm, weir__gpu_busy, weir__gpu_busy_pa
 extern const struct weir__code weir__gpu_reduce_part, weir__gpu_move_part;
 extern const struct weir__code weir__gpu_moe_dispatch, weir__gpu_moe_combine;
 
-/* The kernel for that call: on tensor cores where type, sizes and strides allow. It may split the
- * keys into parts, which are put together in `scratch` (NULL: not on this device) by a second
- * phase; what that takes follows from the shape alone. */
+/* The kernel for the call: on tensor cores if type, sizes and strides allow it. It may split the
+ * keys into parts. A second phase combines them in `scratch` (NULL: not on this device), whose size
+ * depends only on the shape. */
 const struct weir__code *weir__gpu_attention(struct weir__attention *a, void *scratch);
 size_t weir__gpu_attention_scratch(const struct weir__attention *a);
 
 /* The same for a convolution, whose arguments are the struct and the number of images. On tensor
- * cores a first phase lays the weight out anew, in `scratch`: c->packed then says so. */
+ * cores a first phase may reorder the weight into `scratch`; c->packed then says so. */
 const struct weir__code *weir__gpu_conv(struct weir__conv *c, int64_t images, void *scratch);
 size_t weir__gpu_conv_scratch(const struct weir__conv *c);
 
-/* The kernel for products of groups: on tensor cores where type, sizes and strides allow. */
+/* The kernel for products of groups: on tensor cores if type, sizes and strides allow it. */
 const struct weir__code *weir__gpu_grouped(const struct weir__grouped *g);
 
-/* The code that a kernel has for an elementwise call. */
+/* The operation code of an elementwise call in kernel sources. */
 struct weir__ew;
 uint8_t weir__gpu_ew_code(const struct weir__ew *e);
 
-/* Blocks that count for nonzero. */
+/* Blocks that count elements for nonzero. */
 #define WEIR__GPU_NONZERO_BLOCKS 256
 
-/* Sorting: how many phases, and the scratch memory they take. */
+/* Sorting: the number of phases, and the bytes of scratch memory. */
 unsigned weir__gpu_sort_phases(weir_dtype dtype, const struct weir__rows *rows);
 size_t weir__gpu_sort_scratch(weir_dtype dtype, const struct weir__rows *rows);
 

@@ -1,14 +1,14 @@
-/* Products of groups on a GPU. How many tiles each group has is known only there: the blocks go
- * round all of them, and find the group of each from where the groups end. */
+/* Products of groups on a GPU. Only the device knows how many tiles each group has: the blocks loop
+ * over all tiles, and find the group of each tile from the groups' ends. */
 #include "ops/host/product/grouped.h"
 
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
 
-#define TILE 64 /* rows and columns of grouped.cu */
+#define TILE 64 /* rows and columns of a tile of grouped.cu */
 #define DEPTH 64
 
-/* As many tiles as there may be, roughly. One block is there in any case, to check the ends. */
+/* An upper bound of the number of tiles, roughly. There is always one block, to check the ends. */
 static int64_t most_tiles(const struct weir__grouped *g, int64_t rows, int64_t columns)
 {
     int64_t down = weir__div_up(g->gemm.m, rows), across = weir__div_up(g->gemm.n, columns);
@@ -38,7 +38,8 @@ static const struct weir__code plain = {
 
 /* ---- on tensor cores ---- */
 
-/* Rows of a tile: what groups of one size would have, so that few are computed for nothing. */
+/* Rows of a tile: as many as groups of equal size would have, so that few padding rows are
+ * computed. */
 static int64_t tile_rows(const struct weir__grouped *g)
 {
     int64_t rows = g->gemm.m;
@@ -49,7 +50,8 @@ static int64_t tile_rows(const struct weir__grouped *g)
     return rows <= 16 ? 16 : rows <= 96 ? 64 : 128;
 }
 
-/* Tiles that the GPU itself fetches: rows of a, and the rows of k of each group's b. */
+/* Describes the tiles that the GPU's copy unit fetches: rows of a, and the rows of k of each
+ * group's b. */
 static bool tile_operands(const struct weir__grouped *g, struct weir__code_tiled *t)
 {
     const struct weir__gemm *p = &g->gemm;
@@ -119,7 +121,7 @@ static bool by_eights(int64_t a, int64_t b, int64_t c)
     return a % 8 == 0 && b % 8 == 0 && c % 8 == 0;
 }
 
-/* Whether whole chunks of 16 bytes can be fetched: rows of a, and rows or columns of b. */
+/* Whether rows of a, and rows or columns of b, consist of aligned chunks of 16 bytes. */
 static bool fits_tiles(const struct weir__grouped *g)
 {
     const struct weir__gemm *p = &g->gemm;

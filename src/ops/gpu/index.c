@@ -1,4 +1,4 @@
-/* Operators that follow indices, or make them, on a GPU. */
+/* Operators that read or produce indices, on a GPU. */
 #include "ops/host/move/index.h"
 
 #include "ops/gpu/gpu.h"
@@ -7,7 +7,7 @@
 #include "ops/host/move/nonzero.h"
 #include "ops/host/row.h"
 
-/* All of the strides are multiples of n. */
+/* Whether all of the strides are multiples of n. */
 static bool steps_by(const struct weir__steps *s, int which, int64_t n)
 {
     for (int d = 0; d < s->ndim; d++)
@@ -16,7 +16,7 @@ static bool steps_by(const struct weir__steps *s, int which, int64_t n)
     return true;
 }
 
-/* Elements that can be moved at once: whole 16 bytes of packed rows. */
+/* Elements that can be moved at once: 16 bytes if rows are packed. */
 static int64_t take_at_once(const struct weir__take *t)
 {
     int64_t n = 16 / (int64_t)t->elem;
@@ -58,7 +58,7 @@ static void gather_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_gather = {.text = "gather", .fails = true, .shape = gather_shape};
 
-/* Whether all of a row goes to one place. */
+/* Whether a whole row goes to one destination. */
 static bool scatters_rows(const struct weir__scatter *a)
 {
     for (int d = 0; d < a->inner.ndim; d++)
@@ -119,7 +119,8 @@ static void scatter_shape(const void *args, unsigned phase, unsigned cores,
                                   : 0,
                              cores, l);
     if (mode == 0)
-        l->threads = 64; /* few threads with long loops: spread them wide */
+        l->threads = 64; /* few threads with long loops: use small blocks, so that they run on many
+                          * cores */
     if (mode == 0)
         weir__gpu_spread(a->n ? weir__div_up(across, 64) : 0, cores, 16, l);
 }
@@ -139,7 +140,8 @@ static void nonzero_shape(const void *args, unsigned phase, unsigned cores,
     const struct weir__nonzero *a = args;
 
     (void)phase;
-    (void)cores; /* both phases must agree, and the scratch memory with them */
+    (void)cores; /* ignored: both phases and the scratch memory must agree on the number of
+                  * blocks */
     l->variant[0] = (uint8_t)a->dtype;
     l->grid =
         (uint32_t)weir__max(1, weir__min(weir__div_up(a->numel, 1024), WEIR__GPU_NONZERO_BLOCKS));

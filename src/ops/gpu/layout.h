@@ -1,5 +1,5 @@
-/* How an operand's elements lie in memory, seen by a thread that takes a pack of n at a time.
- * Kernel sources read this header as well. */
+/* How an operand's elements lie in memory for a thread that takes a pack of n at a time. Kernel
+ * sources include this header too. */
 #ifndef WEIR_OPS_GPU_LAYOUT_H
 #define WEIR_OPS_GPU_LAYOUT_H
 
@@ -8,28 +8,28 @@
 #include <stdint.h>
 
 enum weir__layout {
-    WEIR__LAYOUT_ANY,   /* each has its own place */
-    WEIR__LAYOUT_NEXT,  /* one after the other, at an address that allows wide accesses */
-    WEIR__LAYOUT_SAME,  /* all are one */
-    WEIR__LAYOUT_LOOSE, /* one after the other, at any address */
+    WEIR__LAYOUT_ANY,   /* each element has an address of its own */
+    WEIR__LAYOUT_NEXT,  /* consecutive, aligned for wide accesses */
+    WEIR__LAYOUT_SAME,  /* all elements are the same one */
+    WEIR__LAYOUT_LOOSE, /* consecutive, at any alignment */
 };
 
-/* Elements of a pack: 16 bytes of the narrowest operand, but not over 32 of the widest. Where
- * rows of `inner` elements (0: there are no rows) are not made of such packs, smaller ones, unless
- * that leaves next to nothing. */
+/* The number of elements of a pack: 16 bytes of the narrowest operand, but at most 32 bytes of the
+ * widest. If rows of `inner` elements (0: no rows) are not multiples of that, smaller packs, unless
+ * they become too small to help. */
 static inline unsigned weir__layout_pack(size_t narrowest, size_t widest, int64_t inner)
 {
     unsigned most = (unsigned)(16 / narrowest), n;
 
     while (most * widest > 32)
         most /= 2;
-    for (n = most; inner & (n - 1);) /* powers of two, all of them */
+    for (n = most; inner & (n - 1);) /* halves until it divides `inner` */
         n /= 2;
     return n < 4 && most > 4 ? 4 : n < 2 ? most : n;
 }
 
-/* `bits` has the operand's address and its steps in bytes, or'ed; rows hold `inner` elements
- * (0: there are no rows) that are `stride` apart. */
+/* The layout of an operand. `bits`: its address and its steps in bytes, combined by or. Rows hold
+ * `inner` elements (0: no rows) that are `stride` apart. */
 static inline enum weir__layout weir__layout_of(uintptr_t bits, size_t elem, int64_t inner,
                                                 int64_t stride, unsigned n)
 {

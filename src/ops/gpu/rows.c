@@ -1,4 +1,4 @@
-/* Reductions, and operators that work on rows, on a GPU. */
+/* Reductions and row operators on a GPU. */
 #include "ops/gpu/chain.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/spread.h"
@@ -8,7 +8,7 @@
 #include "ops/host/math/scan.h"
 #include "ops/host/move/sort.h"
 
-/* A block a row, with threads for about eight elements each. */
+/* One block per row, with a thread for about eight elements. */
 static void spread_rows(const struct weir__rows *rows, unsigned cores, struct weir__code_launch *l)
 {
     int64_t threads = weir__div_up(weir__div_up(rows->n, 8), 32) * 32;
@@ -27,9 +27,9 @@ static bool rows_begin_even(const char *data, const int64_t *stride, const struc
     return !((uintptr_t)data & 15);
 }
 
-/* The same for rows that a block can hold in registers, as whole chunks of 16 bytes.
- * returns  how many of those a thread has: 1, 2, 4 or 8; 0 if rows do not lie so or are too long,
- *          with nothing done. */
+/* The same if rows fit into a block's registers as whole chunks of 16 bytes.
+ * returns  the chunks per thread: 1, 2, 4 or 8. 0, with nothing changed, if rows are not aligned so
+ *          or are too long. */
 static uint8_t hold_rows(const struct weir__rows *rows, const char *in, const char *out,
                          weir_dtype dtype, unsigned cores, struct weir__code_launch *l)
 {
@@ -49,7 +49,7 @@ static uint8_t hold_rows(const struct weir__rows *rows, const char *in, const ch
 }
 
 /* Elements that a thread of a reduction takes at once: 16 bytes of a row, or of neighbouring
- * columns, where they lie so; else 1. */
+ * columns, if they are aligned so; else 1. */
 static int64_t reduce_pack(const struct weir__reduce *r)
 {
     int64_t pack = 16 / (int64_t)weir__elem_size(r->in_type);
@@ -67,7 +67,7 @@ static int64_t reduce_pack(const struct weir__reduce *r)
     for (int d = 0; d < r->nred; d++)
         if (r->red_in[d] % pack && r->red_shape[d] > 1)
             return 1;
-    /* Shared memory has room for 8 results a thread. */
+    /* Shared memory has room for 8 results per thread. */
     return r->keep_in[last] == 1 && r->keep_shape[last] % pack == 0 && pack <= 8 ? pack : 1;
 }
 
@@ -134,7 +134,7 @@ const struct weir__code weir__gpu_norm = {
     .join = weir__chain_norm_join,
 };
 
-/* A thread a row where rows are short, or lie side by side and are many; else a block a row. */
+/* One thread per row if rows are short, or interleaved and many; else one block per row. */
 static void scan_shape(const void *args, unsigned phase, unsigned cores,
                        struct weir__code_launch *l)
 {
@@ -179,7 +179,7 @@ static void gating_shape(const void *args, unsigned phase, unsigned cores,
 
 const struct weir__code weir__gpu_gating = {.text = "gating", .shape = gating_shape};
 
-/* The pairs that a thread may move at once where halves of rows lie together; 0: one by one. */
+/* The pairs that a thread may move at once if the halves of rows are contiguous; 0: one by one. */
 static uint8_t rotary_pairs(const struct weir__rotary *a)
 {
     size_t elem = weir__elem_size(a->dtype), angle = weir__elem_size(a->angle_type);

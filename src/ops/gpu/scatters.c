@@ -1,5 +1,5 @@
-/* Scatters side by side. What decides whether they are one launch are strides and sizes: addresses
- * are not known yet when that is tried. */
+/* Joins scatters. Only strides and sizes decide whether they can be one launch, because addresses
+ * are not known yet then. */
 #include "ops/gpu/scatters.h"
 
 #include "base/base.h"
@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(struct weir__scatters) <= WEIR_ARGS_MAX, "a launch's arguments hold them");
 
-/* One source for each place, in packed rows of which each goes to one place. */
+/* Whether there is one source per destination, and each goes to one packed row. */
 static bool puts_rows(const struct weir__scatter *a)
 {
     const struct weir__steps *inner = &a->inner;
@@ -51,7 +51,7 @@ bool weir__scatters_join(void *joined, const void *scatter, bool keep)
     return true;
 }
 
-/* The widest accesses that all addresses and steps allow, in bytes. */
+/* The widest accesses, in bytes, that all addresses and steps allow. */
 static unsigned widest(const struct weir__scatters *s)
 {
     uint64_t bits = 16;
@@ -65,7 +65,7 @@ static unsigned widest(const struct weir__scatters *s)
             if (p->dim[d].size > 1)
                 bits |= (uint64_t)(p->dim[d].x | p->dim[d].source) * s->elem;
     }
-    return (unsigned)weir__max(bits & -bits, (uint64_t)s->elem); /* the lowest bit */
+    return (unsigned)weir__max(bits & -bits, (uint64_t)s->elem); /* the lowest bit set */
 }
 
 static void scatters_shape(const void *args, unsigned phase, unsigned cores,

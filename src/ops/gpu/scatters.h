@@ -1,6 +1,6 @@
-/* Scatters side by side as one launch: each puts one row into every stack of rows, all at the
- * places that the same indices name. That is how a token's keys and values go into their caches.
- * Kernel sources read this header as well. */
+/* Several scatters as one launch: each writes one row into every stack of rows, all at the
+ * positions that the same indices give. This is how a token's keys and values are added to their
+ * caches. Kernel sources include this header too. */
 #ifndef WEIR_OPS_GPU_SCATTERS_H
 #define WEIR_OPS_GPU_SCATTERS_H
 
@@ -10,13 +10,13 @@
 #define WEIR__SCATTERS 4
 #define WEIR__SCATTERS_DIMS 3
 
-/* x[o, index[o], :] = source[o, :], o over `rows`; strides in elements */
+/* x[o, index[o], :] = source[o, :] for o in `rows`; strides in elements. */
 struct weir__scatters_part {
     char *x;
     const char *source;
     int64_t x_row;
     uint32_t rows, columns; /* rows are packed */
-    uint32_t ndim;          /* that `rows` is made of */
+    uint32_t ndim;          /* number of dims that make up `rows` */
     struct {
         uint32_t size;
         struct weir__divisor divisor;
@@ -33,7 +33,7 @@ struct weir__scatters {
 };
 
 #ifndef __CUDACC_RTC__
-/* See struct weir__code: calls are struct weir__scatter. */
+/* See struct weir__code; `scatter` is a struct weir__scatter. */
 bool weir__scatters_join(void *joined, const void *scatter, bool keep);
 #endif
 

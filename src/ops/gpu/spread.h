@@ -1,4 +1,4 @@
-/* How work is spread over the cores of a GPU. */
+/* Distributes work over the cores of a GPU. */
 #ifndef WEIR_OPS_GPU_SPREAD_H
 #define WEIR_OPS_GPU_SPREAD_H
 
@@ -7,14 +7,16 @@
 
 #define WEIR__GPU_THREADS 256
 
-/* `units` shares of work, a block each, at most `per_core` blocks a core: those take several. */
+/* One block for each of `units`, but at most `per_core` blocks per core: each then takes several
+ * units. */
 static inline void weir__gpu_spread(int64_t units, unsigned cores, unsigned per_core,
                                     struct weir__code_launch *launch)
 {
     launch->grid = (uint32_t)weir__min(units, (int64_t)cores * per_core);
 }
 
-/* The same for elements, a thread each. Few of them are spread over as many cores as there are. */
+/* The same for elements, one thread each. A few elements are spread over as many cores as
+ * possible. */
 static inline void weir__gpu_spread_threads(int64_t elements, unsigned cores,
                                             struct weir__code_launch *launch)
 {

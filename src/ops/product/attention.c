@@ -1,4 +1,4 @@
-/* Attention: shapes, cutting and the way to the host's kernels. */
+/* Attention: shapes, cutting, and calls of the host's kernels. */
 #include <math.h>
 #include <string.h>
 
@@ -9,19 +9,19 @@
 #include "ops/tile.h"
 
 struct args {
-    struct weir__attention attention; /* first: all that a GPU's kernel reads */
+    struct weir__attention attention; /* first: a GPU's kernel reads only this */
     void (*run)(const struct weir__attention *a, int64_t unit, void *local);
     void (*combine)(const struct weir__attention *a, int64_t row, void *local);
-    int64_t units, rows; /* parts of units; rows of the output */
+    int64_t units, rows; /* units: parts of all stacks of rows; rows of the output */
 };
 
-/* Blocks of a host for each core: those that are done first take the next, since neither units nor
- * cores are equally fast. Many rows take long, few rows are mostly waiting for memory. */
+/* Blocks per core on a host. Units and cores differ in speed, so a core that finishes early takes
+ * another block. Many rows are slow to compute; few rows mostly wait for memory. */
 #define BLOCKS_OF_MANY 8
 #define BLOCKS_OF_FEW 2
 
-/* Key heads with few rows are cut into so many parts in all if there are fewer than MANY_UNITS of
- * them, but not into parts of fewer keys than PART_KEYS. */
+/* If there are fewer than MANY_UNITS key heads with few rows, their keys are cut into about PARTS
+ * parts in total, but into parts of at least PART_KEYS keys. */
 #define PARTS 128
 #define PART_KEYS 256
 #define MANY_UNITS 64
@@ -43,7 +43,7 @@ static weir_status check_types(const struct weir__call *call)
     return WEIR_OK;
 }
 
-/* Whether v's dims before the last `last` broadcast to q's. */
+/* Whether v's dims before the last `last` dims broadcast to q's. */
 static bool leads_fit(const struct weir__view *v, const struct weir__view *q, int last)
 {
     if (v->ndim > q->ndim)
@@ -108,7 +108,7 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     double elements = (double)(weir__view_numel(q) + weir__view_numel(out));
     double lq = (double)q->shape[q->ndim - 2], keys = (double)k->shape[k->ndim - 2];
 
-    /* The last row sees all keys, each row before it one less; the mean over the rows. */
+    /* The last row sees all keys, and each row before it one less; the mean over the rows. */
     if (options->causal && lq > 0)
         keys = lq > keys ? keys * (keys + 1) / (2 * lq) : keys - (lq - 1) / 2;
     cost->flops = 2.0 * elements * keys;
@@ -122,8 +122,8 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
     cost->bytes = elements * (double)weir_dtype_size(q->dtype);
 }
 
-/* Which unit comes i-th: the longest first. The last rows of a head are fewer, unless causality
- * makes them longer. */
+/* The i-th unit in the order of execution: the longest first. The last rows of a head are fewer,
+ * unless causality makes them longer. */
 static int64_t unit_in_turn(const struct args *args, int64_t i)
 {
     const struct weir__attention *a = &args->attention;
@@ -144,15 +144,15 @@ static weir_status run_block(const void *pointer, const weir_block *block)
             args->combine(&args->attention, row, block->local);
         return WEIR_OK;
     }
-    /* In turns, because causality makes later rows longer. */
+    /* In a round-robin, because causality makes later rows longer. */
     for (int64_t i = block->index; i < args->units; i += block->count)
         args->run(&args->attention, unit_in_turn(args, i), block->local);
     return WEIR_OK;
 }
 
-/* ---- keys and values that are put together on the way ---- */
+/* ---- keys and values from an absorbed Concat ---- */
 
-/* Rows first .. last-1 of one stack of rows, the `outer`-th, of what a Concat gives. */
+/* Copies rows first .. last-1 of stack `outer` of a Concat's result. */
 static void copy_rows(const struct weir__concat *c, int64_t outer, int64_t first, int64_t last)
 {
     const int64_t size = (int64_t)weir_dtype_size(c->dtype), step = c->strided ? 2 + c->ndim : 2;
@@ -180,8 +180,8 @@ static void copy_rows(const struct weir__concat *c, int64_t outer, int64_t first
     }
 }
 
-/* As run_block of few rows, where `makers` are the Concats of keys, values or both: a part's are
- * copied right before it is read, so that it is read from a near cache. */
+/* Like run_block for few rows, where `makers` are the Concats of keys, values or both. Copies the
+ * keys and values of a part right before reading them, so that they are read from a near cache. */
 static weir_status run_appending(const void *pointer, const void *const *makers, int n,
                                  const weir_block *block)
 {
@@ -200,8 +200,8 @@ static weir_status run_appending(const void *pointer, const void *const *makers,
     return WEIR_OK;
 }
 
-/* The operand as [batch..., heads, rows, columns] of q's rank, `rows` and `cols`
- * being what its last two dims are or broadcast to. */
+/* The operand as [batch..., heads, rows, columns] with q's rank. `rows` and `cols` are its last two
+ * sizes, after broadcasting. */
 static struct weir__attention_operand operand(const struct weir__view *v,
                                               const struct weir__attention *a, int64_t heads,
                                               int64_t rows, int64_t cols, bool headless)
@@ -233,15 +233,15 @@ static int64_t batches(const struct weir__attention *a)
     return n;
 }
 
-/* Chooses the blocks of rows and keys, smaller ones for long rows. The sizes are
- * multiples of every instruction set's panels.
+/* Chooses the sizes of blocks of rows and keys, smaller for long rows. The sizes are multiples of
+ * every instruction set's panels.
  * returns  false if d and dv are too large for local memory. */
 static bool cut(struct weir__attention *a)
 {
     const int64_t budget = (int64_t)(WEIR_LOCAL_BYTES / sizeof(double)) - 4096;
     const int64_t rows = weir__max(a->key_heads ? a->heads / a->key_heads * a->lq : 0, 1);
     const int64_t wide = weir__div_up(a->dv, 48) * 48;
-    /* long blocks reuse packed keys more often, if there are enough blocks for all cores */
+    /* large blocks reuse packed keys more often, if there are enough blocks for all cores */
     const int64_t most = batches(a) * a->key_heads * rows >= MANY_UNITS * 192 ? 192 : 96;
 
     for (a->key_block = 192; a->key_block >= 48; a->key_block /= 2)
@@ -258,7 +258,7 @@ static bool cut(struct weir__attention *a)
     return false;
 }
 
-/* The call without its cutting. */
+/* Describes the call without its cut. */
 static struct weir__attention describe(const struct weir__call *call)
 {
     const struct weir__view *q = call->in[0], *k = call->in[1], *v = call->in[2];
@@ -285,12 +285,13 @@ static struct weir__attention describe(const struct weir__call *call)
         a.mask = operand(mask, &a, a.heads, a.lq, a.lk, headless);
         a.mask_dtype = mask->dtype;
     }
-    a.rows_first = options->rows_first && a.heads > 1 && a.lq > 1; /* else it is the same */
+    a.rows_first = options->rows_first && a.heads > 1 && a.lq > 1; /* otherwise both layouts are the
+                                                                    * same */
     a.splits = 1;
     return a;
 }
 
-/* The host cuts few rows against many keys along the keys, by the shape alone. */
+/* The host splits the keys of few rows. The split depends only on the shape. */
 static void cut_keys(struct weir__attention *a)
 {
     const int64_t units = batches(a) * a->key_heads;
@@ -312,7 +313,8 @@ static size_t scratch(const struct weir__call *call)
     return a.splits > 1 ? (size_t)(batches(&a) * a.heads * a.lq * a.splits * (a.dv + 2)) * size : 0;
 }
 
-/* Few rows read each key once: there is one unit to a key head, and its parts are all keys. */
+/* Whether the Concat `maker` of keys or values can be absorbed. Few rows read each key once: a key
+ * head has one unit, and the unit's parts cover all keys. */
 static bool absorbs(const struct weir__call *call, int i, const struct weir__call *maker)
 {
     const struct weir__view *q = call->in[0], *x = call->in[i];
@@ -332,7 +334,7 @@ static bool absorbs(const struct weir__call *call, int i, const struct weir__cal
     return a.few && cut(&a) && a.row_blocks == 1;
 }
 
-/* One core, roughly: about 40 multiply-adds per ns, and few rows wait for memory. */
+/* Time on one core, roughly: about 40 multiply-adds per ns; few rows wait for memory. */
 static double duration(const struct weir__call *call, const struct weir__attention *a)
 {
     const double keys = (double)(batches(a) * a->lk);
@@ -370,7 +372,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     args->rows = batches(a) * a->heads * a->lq;
     work->fn = run_block;
     work->code = weir__gpu_attention(a, call->for_gpu ? call->scratch : NULL);
-    /* The model of an NPU does not know parts, and a GPU cuts by itself. */
+    /* The model of an NPU has no parts, and a GPU cuts by itself. */
     blocks = call->model || call->for_gpu || call->cores == 1 ? 1
              : a->few                                         ? BLOCKS_OF_FEW
                                                               : BLOCKS_OF_MANY;

@@ -1,4 +1,4 @@
-/* Conv2D: shapes, cutting and the way to the host's convolution. */
+/* Conv2D: shapes, cutting, and calls of the host's convolution. */
 #include <string.h>
 
 #include "ops/call/registry.h"
@@ -9,14 +9,14 @@
 
 struct args {
     struct weir__conv conv;
-    int64_t images; /* so far all that a GPU's kernel reads */
+    int64_t images; /* a GPU's kernel reads the fields up to here */
     void (*run)(const struct weir__conv *c, const struct weir__conv_part *part, void *local);
-    struct weir__grid grid; /* batch: images x groups, m: outputs of a group, n: output rows, or
-                             * columns where there is one row */
+    struct weir__grid grid; /* batch: images x groups; m: outputs of a group; n: output rows, or
+                             * columns if there is one row */
 };
 
-/* With the zeros that mean 1 replaced, and 1 where a step is never taken: so that what remains is
- * bounded by the image. */
+/* Replaces zeros that mean 1, and also strides and dilations that are never used, so that the rest
+ * is bounded by the image. */
 static weir_conv2d_options normalised(const weir_conv2d_options *given, const int64_t *kernel,
                                       const int64_t *outputs)
 {
@@ -121,7 +121,7 @@ static weir_status infer(struct weir__call *call)
         padded[2 + i] = side;
         out->shape[2 + i] = (side - reach) / o.stride[i] + 1;
     }
-    /* Kernels count in elements of a padded image. */
+    /* Kernels use element offsets in a padded image. */
     return weir__shape_check("Conv2D: an image with its padding", WEIR_F64, 4, padded);
 }
 
@@ -151,7 +151,7 @@ static weir_status run_block(const void *pointer, const weir_block *block)
     return WEIR_OK;
 }
 
-/* In output rows instead of output elements, where there are several. */
+/* Counts n in output rows instead of output elements, if there are several. */
 static struct weir__grid by_rows(struct weir__grid grid, int64_t oh, int64_t ow)
 {
     if (oh == 1)

@@ -1,4 +1,4 @@
-/* Cutting of matrix products. */
+/* Cuts matrix products into blocks. */
 #include "ops/product/gemm_grid.h"
 
 const struct weir__grid_kernel weir__grid_floats = {50, 4, 8, 48};
@@ -7,8 +7,8 @@ const struct weir__grid_kernel weir__grid_tiles = {500, 4, 32, 32};
 const struct weir__grid_kernel weir__grid_lines = {50, 4, 4, 4};
 const struct weir__grid_kernel weir__grid_stretches = {50, 4, 8, 64};
 
-/* What is left for the cores that are done first: a part in REST of the longer side, in so many
- * blocks to a core, if a core has work for that long. */
+/* The rest for cores that finish early: 1/REST of the longer side, in REST_BLOCKS blocks per core.
+ * Only if each core has at least REST_NS of work. */
 #define REST 10
 #define REST_BLOCKS 3
 #define REST_NS 200000

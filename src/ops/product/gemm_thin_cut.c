@@ -1,12 +1,14 @@
-/* Cutting of products of few rows along k. */
+/* Cuts products of few rows along k. */
 #include "ops/product/gemm_thin_cut.h"
 
 #include "ops/host/product/gemm_bf16.h"
 
-#define SHORT_ROW 8192  /* bytes of a row for each core: more are read well anyway */
-#define SMALL (1 << 20) /* bytes of a matrix that is not worth two phases */
-#define PIECE 512       /* bytes of a row that a block reads at least */
-#define BLOCKS_A_CORE 2 /* for cores that are late */
+#define SHORT_ROW                                                                    \
+    8192 /* bytes of a row per core; longer pieces are read fast enough without this \
+          * cut */
+#define SMALL (1 << 20) /* matrices with fewer bytes are not worth two phases */
+#define PIECE 512       /* least bytes of a row that a block reads */
+#define BLOCKS_A_CORE 2 /* several, so that other cores can take the blocks of a late core */
 
 static int64_t parts_of(const struct weir__gemm *g)
 {

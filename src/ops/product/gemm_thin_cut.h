@@ -1,7 +1,7 @@
-/* How a product of few rows with a matrix in rows of n is cut where the columns of a core would be
- * short pieces of many rows: along k, so that each core reads whole stretches of memory. The sums
- * of the parts are put together in a second phase. Where the cut lies does not show in the result:
- * parts are by k alone, see weir__gemm_part. */
+/* Cuts a product of few rows with a row-major matrix along k, where cutting the columns would give
+ * each core only short pieces of many rows. Each core then reads long stretches of memory. A second
+ * phase adds up the sums of the parts. The cut does not affect the result: the parts depend on k
+ * alone, see weir__gemm_part. */
 #ifndef WEIR_OPS_PRODUCT_GEMM_THIN_CUT_H
 #define WEIR_OPS_PRODUCT_GEMM_THIN_CUT_H
 
@@ -13,24 +13,24 @@ struct weir__thin_cut {
     void (*join)(const struct weir__gemm *g, const void *sums, int64_t parts, int64_t step,
                  int64_t next, void *local);
     char *sums;            /* [parts][m][n] */
-    int64_t parts, pieces; /* of k, of the columns: a block for each pair of them */
+    int64_t parts, pieces; /* parts of k and pieces of the columns: one block per pair of them */
 };
 
-/* Of what sums are. */
+/* Size of one sum. */
 static inline size_t weir__thin_sum_size(weir_dtype dtype)
 {
     return dtype == WEIR_F64 ? sizeof(double) : sizeof(float);
 }
 
-/* Bytes for the sums of all parts; 0: the problem is not cut so. It never gets more with fewer
- * cores. */
+/* Bytes for the sums of all parts; 0: the problem is not cut this way. With fewer cores it never
+ * becomes larger. */
 size_t weir__thin_scratch(const struct weir__gemm *g, unsigned cores);
 
-/* The cut of a problem that has scratch memory. */
+/* Cuts a problem that has scratch memory. */
 void weir__thin_make(struct weir__thin_cut *cut, const struct weir__gemm *g, void *scratch,
                      unsigned cores);
 
-/* The columns of block `index` of the first phase, of n; the part of k is index / pieces. */
+/* The range of n columns of block `index` of the first phase. Its part of k is index / pieces. */
 struct weir__range weir__thin_columns(const struct weir__thin_cut *cut, int64_t n, unsigned index);
 
 #endif

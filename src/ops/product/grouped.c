@@ -1,4 +1,4 @@
-/* GroupedMatMul: the product of each group, where they end being known to the device alone. */
+/* GroupedMatMul: a matrix product per group; only the device knows where the groups end. */
 #include "ops/host/product/grouped.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ static weir_status infer(struct weir__call *call)
     return WEIR_OK;
 }
 
-/* Groups that have something at least: no more than there is to cut. */
+/* The number of nonempty groups, at most: bounded by the size that is divided. */
 static double groups_in_use(const struct weir__call *call)
 {
     const struct weir__view *a = call->in[0], *b = call->in[1];
@@ -91,7 +91,7 @@ static double groups_in_use(const struct weir__call *call)
     return (double)weir__max(1, weir__min(call->in[2]->shape[0], length));
 }
 
-/* As if the groups were of one size. */
+/* The cost for groups of equal size. */
 static void cost(const struct weir__call *call, struct weir__cost *cost)
 {
     const struct weir__view *a = call->in[0], *b = call->in[1], *out = &call->out[0];
@@ -159,7 +159,7 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
         .c_group = c->ndim == 3 ? c->stride[0] : 0,
         .bias_group = bias ? bias->stride[0] : 0,
     };
-    /* One core, roughly: 50 multiply-adds per ns, and 4 elements packed or read. */
+    /* Time on one core, roughly: 50 multiply-adds per ns, and 4 elements packed or read per ns. */
     m = (double)g->gemm.m;
     n = (double)g->gemm.n;
     k = (double)g->gemm.k;

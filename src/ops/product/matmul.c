@@ -1,4 +1,4 @@
-/* MatMul and Linear: shapes, cutting and the way to the host's gemm. */
+/* MatMul and Linear: shapes, cutting, and calls of the host's gemm. */
 #include <string.h>
 
 #include "ops/call/registry.h"
@@ -8,9 +8,9 @@
 #include "ops/product/gemm_grid.h"
 #include "ops/product/gemm_thin_cut.h"
 
-/* Kept by value in the launch, so it holds all that the blocks need. */
+/* Part of the launch's arguments, so it must hold everything that the blocks need. */
 struct args {
-    struct weir__gemm_stack stack; /* first: all that a GPU's kernel reads */
+    struct weir__gemm_stack stack; /* first: a GPU's kernel reads only this */
     void (*run)(const struct weir__gemm *g, void *local);
     struct weir__grid grids[2];
     struct weir__thin_cut thin;
@@ -18,7 +18,7 @@ struct args {
 
 /* ---- shapes ---- */
 
-/* Products of 8 bits are added up in 32, which is what comes out and what a bias is in. */
+/* Products of i8 are summed in i32: the type of the result and of the bias. */
 static weir_dtype sum_type(weir_dtype dtype)
 {
     return dtype == WEIR_I8 ? WEIR_I32 : dtype;
@@ -156,7 +156,8 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
 
 /* ---- running ---- */
 
-/* A part of k of a piece of the columns; then a stretch of the columns from all parts. */
+/* Phase 0: a part of k of a piece of the columns. Phase 1: adds up all parts for a stretch of the
+ * columns. */
 static weir_status run_thin(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
@@ -226,8 +227,8 @@ static weir_status run_block(const void *pointer, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Batch dims, innermost first, that are one more stretch of rows of a and of the
- * output against the same b become part of m. */
+/* Merges innermost batch dims into m if their rows of a and of the output continue those of the
+ * matrix, with the same b. */
 static void fold_batch(struct args *args)
 {
     struct weir__gemm *g = &args->stack.gemm;
@@ -283,7 +284,8 @@ static const struct weir__grid_kernel *kernel_of_grid(const struct weir__call *c
 {
     const struct weir__gemm *g = &args->stack.gemm;
 
-    if (call->model || call->for_gpu) /* virtual time must not depend on what the host can do */
+    if (call->model || call->for_gpu) /* virtual time must not depend on the host's instruction
+                                       * set */
         return &weir__grid_floats;
     if (g->dot)
         return &weir__grid_lines;
@@ -301,12 +303,12 @@ static void cut(const struct weir__call *call, struct args *args)
     args->grids[1] = (struct weir__grid){0};
     if (args->stack.batch == 1 && (kernel == &weir__grid_lines || kernel == &weir__grid_host))
         weir__grid_make_two(kernel, g->m, g->n, g->k, call->cores, args->grids);
-    else /* a GPU's source is cut when it is launched */
+    else /* a GPU's kernel cuts at launch */
         args->grids[0] = weir__grid_make(kernel, args->stack.batch, g->m, g->n, g->k,
                                          call->for_gpu ? 1 : call->cores);
 }
 
-/* c = a b + bias for operands that are matrices or stacks of them, without the cut. */
+/* Describes c = a b + bias for matrices or stacks of them, without the cut. */
 static void describe(const struct weir__call *call, const struct weir__view *a,
                      const struct weir__view *b, const struct weir__view *c, struct args *args)
 {
@@ -359,7 +361,7 @@ static void describe_matmul(const struct weir__call *call, struct args *args)
     const struct weir__view *va = call->in[0], *vb = call->in[1];
     struct weir__view a = as_matrix(va, false), b = as_matrix(vb, true), c = call->out[0];
 
-    /* Put back the dims of size 1 that a and b got as matrices. */
+    /* Adds back the dims of size 1 that 1-d operands got as matrices. */
     if (vb->ndim == 1) {
         c.shape[c.ndim] = 1;
         c.stride[c.ndim++] = 1;
@@ -383,7 +385,7 @@ static void describe_linear(const struct weir__call *call, struct args *args)
 
 static size_t scratch_of(const struct weir__call *call, const struct args *args)
 {
-    /* virtual time must not depend on what the host does */
+    /* virtual time must not depend on the host's instruction set */
     return call->for_gpu || call->model || args->stack.batch != 1
                ? 0
                : weir__thin_scratch(&args->stack.gemm, call->cores);
