@@ -1,6 +1,7 @@
-/* copy, copy_into, contiguous and cast: copies values and converts them. Casts from float to
- * integer truncate and saturate, and NaN becomes 0; casts to narrower integers wrap; a cast to bool
- * is true for anything but 0. */
+/* copy, copy_into, contiguous and cast: copies values and converts them.
+ *
+ * Casts from float to integer truncate and saturate, and NaN becomes 0; casts to narrower integers
+ * wrap; a cast to bool is true for anything but 0. */
 #include "ops/call/registry.h"
 #include "ops/elementwise.h"
 #include "ops/gpu/gpu.h"

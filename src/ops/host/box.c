@@ -1,9 +1,9 @@
-/* Boxes of strided operands, packed and unpacked. */
+/* Packs and unpacks boxes of strided operands. */
 #include "ops/host/box.h"
 
 #include <string.h>
 
-/* From this many bytes on a row is worth a call of memcpy. */
+/* Rows of at least this many bytes are copied by memcpy. */
 enum { LONG_ROW = 64 };
 
 void WEIR__ISA_NAME(weir__box_init)(struct weir__box *box, int ndim, const int64_t *shape,
@@ -31,7 +31,7 @@ void WEIR__ISA_NAME(weir__box_init)(struct weir__box *box, int ndim, const int64
     box->ndim = n;
 }
 
-/* Repeats the first `have` bytes until there are `all`. */
+/* Repeats the first `have` bytes until `all` bytes are filled. */
 static void repeat(char *dst, size_t have, size_t all)
 {
     while (have < all) {
@@ -42,7 +42,7 @@ static void repeat(char *dst, size_t have, size_t all)
     }
 }
 
-/* d[r * to + c] = s[c * from + r]. Reads along s, so that each cache line of s is used whole when
+/* d[r * to + c] = s[c * from + r]. Reads along s, so that each cache line of s is fully used when
  * it is loaded. The destination stays in the first-level cache. */
 #define TURN(T)                                                                             \
     static void turn_part_##T(T *restrict d, int64_t to, const T *restrict s, int64_t from, \
@@ -60,7 +60,7 @@ TURN(uint64_t)
 typedef uint32_t vec4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef uint16_t vec8 __attribute__((vector_size(16), aligned(2), may_alias));
 
-/* Four by four, and eight by eight, in registers. */
+/* Transposes squares of four by four, and of eight by eight, in registers. */
 static inline void turn_square_uint32_t(uint32_t *d, int64_t to, const uint32_t *s, int64_t from)
 {
     vec4 x[4], y[4];
@@ -119,7 +119,7 @@ TURN_SQUARES(uint16_t, 8)
 TURN_SQUARES(uint32_t, 4)
 TURN_ELEMENTS(uint64_t)
 
-/* `move` for each row r and column c, with the usual short rows unrolled by the compiler. */
+/* Runs `move` for each row r and column c. The compiler unrolls the usual short rows. */
 #define SHORT_ROWS(rows, cols, move) \
     switch (cols) {                  \
     case 2:                          \

@@ -1,6 +1,6 @@
-/* A box is a range of elements along each of several dims of a strided operand. It is copied into
- * packed row-major order and back. That moves many short rows at once, and moves operands whose
- * adjacent elements lie along another dim tile by tile. */
+/* A box is a range of elements along each of several dims of a strided operand. It is packed into
+ * row-major order and unpacked again. This moves many short rows at once, and copies operands that
+ * are contiguous along another dim tile by tile. */
 #ifndef WEIR_OPS_HOST_BOX_H
 #define WEIR_OPS_HOST_BOX_H
 
@@ -9,7 +9,8 @@
 #include "ops/host/isa.h"
 #include "weir/tensor.h"
 
-/* The box of one operand, with dims merged where its own memory allows. Strides in elements. */
+/* The box of one operand. Dims are merged where the operand's layout allows. Strides in
+ * elements. */
 struct weir__box {
     int ndim;
     int64_t numel;
@@ -22,7 +23,7 @@ static inline bool weir__box_is_packed(const struct weir__box *b)
     return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 1);
 }
 
-/* Whether all elements are the same one in memory. */
+/* Whether all elements are the same element in memory. */
 static inline bool weir__box_is_one(const struct weir__box *b)
 {
     return b->numel == 1 || (b->ndim == 1 && b->stride[0] == 0);
@@ -31,10 +32,10 @@ static inline bool weir__box_is_one(const struct weir__box *b)
 /* ndim >= 1 and no empty dim. */
 WEIR__ISA_DECLARE(void, weir__box_init,
                   (struct weir__box * box, int ndim, const int64_t *shape, const int64_t *stride));
-/* From memory at src to box->numel packed elements of `elem` bytes. */
+/* Packs the box at src into box->numel elements of `elem` bytes. */
 WEIR__ISA_DECLARE(void, weir__box_pack,
                   (void *dst, const void *src, const struct weir__box *box, size_t elem));
-/* The other direction. No stride of the box may be 0. */
+/* Unpacks to the box at dst. No stride of the box may be 0. */
 WEIR__ISA_DECLARE(void, weir__box_unpack,
                   (void *dst, const void *src, const struct weir__box *box, size_t elem));
 

@@ -1,7 +1,7 @@
 #include "ops/host/isa.h"
 
-/* This file is compiled for every level like the others, but its code is needed once: in the
- * variant that every processor runs. */
+/* Compiled for every level like the other files, but its code is needed only once: in the variant
+ * that every processor can run. */
 #if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
 
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ int weir__isa(void)
         isa = weir__x86_level(); /* 1, 3 and 4: WEIR__ISA_V1, V3, V4 */
         if (wish && wish[0] == 'v' && wish[1] >= '1' && wish[1] < '0' + isa && !wish[2])
             isa = wish[1] >= '3' ? WEIR__ISA_V3 : WEIR__ISA_V1;
-        /* Threads that race here all store the same value. */
+        /* Threads that race here store the same value. */
         atomic_store_explicit(&cached, isa, memory_order_relaxed);
     }
     return isa;
@@ -44,7 +44,7 @@ enum weir__isa_pairs weir__isa_best_pairs(void)
     int pairs = atomic_load_explicit(&cached, memory_order_relaxed);
 
     if (!pairs) {
-        pairs = (int)find_pairs(); /* threads that race here find the same */
+        pairs = (int)find_pairs(); /* threads that race here find the same value */
         atomic_store_explicit(&cached, pairs, memory_order_relaxed);
     }
     return (enum weir__isa_pairs)pairs;

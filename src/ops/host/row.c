@@ -1,4 +1,4 @@
-/* Rows of elements: conversion, packing, streaming. */
+/* Rows of elements: conversion, packing, non-temporal stores. */
 #include "ops/host/row.h"
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-/* C leaves out-of-range conversions undefined: bound them, and NaN is 0. */
+/* Out-of-range conversions are undefined in C, so bounds are checked; NaN gives 0. */
 #define FLOAT_TO_INT(name, from, to, least, limit)                                       \
     static inline to name(from x)                                                        \
     {                                                                                    \
@@ -99,8 +99,8 @@ static const convert_fn converters[WEIR_DTYPE_COUNT][WEIR_DTYPE_COUNT] = {
     ROW_FROM(I8),  ROW_FROM(U8),  ROW_FROM(BOOL),
 };
 
-/* Rounds to odd: if anything is lost, the last bit is set. Rounding the result again to f16 or bf16
- * then equals rounding once. */
+/* Rounds to odd: if the value is inexact, sets the last bit. Rounding the result again to f16 or
+ * bf16 then equals rounding once. */
 static float f64_to_odd_f32(double x)
 {
     float nearest = (float)x;

@@ -3,12 +3,10 @@
 
 #include "ops/host/product/gemm_bf16.h"
 
-#define SHORT_ROW                                                                    \
-    8192 /* bytes of a row per core; longer pieces are read fast enough without this \
-          * cut */
-#define SMALL (1 << 20) /* matrices with fewer bytes are not worth two phases */
+#define SHORT_ROW 8192  /* bytes of a row per core; longer pieces need no such cut */
+#define SMALL (1 << 20) /* bytes; smaller matrices are not worth two phases */
 #define PIECE 512       /* least bytes of a row that a block reads */
-#define BLOCKS_A_CORE 2 /* several, so that other cores can take the blocks of a late core */
+#define BLOCKS_A_CORE 2 /* so that other cores can help a late one */
 
 static int64_t parts_of(const struct weir__gemm *g)
 {

@@ -1,20 +1,20 @@
-/* Convolution of bf16 by instructions that multiply pairs of taps, see gemm_bf16.c. */
+/* Convolution of bf16 with instructions that multiply pairs of elements, see gemm_bf16.c. */
 #include "ops/host/conv/conv.h"
 
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
 #define WEIR__REAL_F64 0
 #include "ops/host/conv/strip.h"
 
-enum { PANEL = 16 }; /* of pairs.h */
+enum { PANEL = 16 }; /* as in pairs.h */
 
-/* Columns of a panel that one load has, and how far from a tap they are. */
+/* Columns of a panel that one load reads, and their distance from a kernel position. */
 struct piece {
     __mmask16 in;
     int64_t from;
 };
 
-/* A row of a panel, of n pieces, a constant where it is called but for many. The copy has f32 that
- * bf16 became: upper halves are what it was. */
+/* Loads a row of a panel from n pieces; n is a constant at each call, except for large n. The copy
+ * holds f32 converted from bf16: the upper halves are the bf16 values. */
 ALWAYS_INLINE __m512i load_pieces(const float *tap, const struct piece *pieces, int n)
 {
     __m512 row = _mm512_setzero_ps();
@@ -118,6 +118,8 @@ void WEIR__ISA_NAME(weir__conv_bf16)(const struct weir__conv *c, const struct we
             each_strip(&s, p, run_taps);
     }
 #else
-    WEIR__ISA_NAME(weir__conv_f32)(c, p, local); /* no such processor has the instructions */
+    WEIR__ISA_NAME(weir__conv_f32)
+    (c, p, local); /* no processor of this level has the
+                    * instructions */
 #endif
 }

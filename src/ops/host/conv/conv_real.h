@@ -1,11 +1,11 @@
-/* Convolution for one compute type; included by conv_f32.c and conv_f64.c, with GEMM naming the
- * matrix product of that type. All ways give the same bits. */
+/* Convolution for one compute type; included by conv_f32.c and conv_f64.c, with GEMM as the matrix
+ * product of that type. All variants give the same bits. */
 #include "ops/host/conv/strip.h"
 
-enum { LONE_VECTORS = 8 }; /* of columns of one output at a time */
+enum { LONE_VECTORS = 8 }; /* vectors of columns of one output at a time */
 _Static_assert(LONE_VECTORS >= NV, "lines of tiles");
 
-/* ---- tiles that read the copy where it lies ---- */
+/* ---- tiles that read the copy in place ---- */
 
 static void pack_weight(const struct strip *s, int64_t o, int64_t rows, real *panel)
 {
@@ -26,7 +26,7 @@ static void pack_weight(const struct strip *s, int64_t o, int64_t rows, real *pa
                            c->dtype);
 }
 
-/* Where column j of the copy's own counting, pitch to a row, is in the output's row o. */
+/* The address in the output's row o of column j of the copy, which has `pitch` columns per row. */
 static char *place_of(const struct strip *s, int64_t o, int64_t j)
 {
     const struct weir__conv *c = s->c;
@@ -52,8 +52,8 @@ static void write_line(const struct strip *s, int64_t o, char *to, const real *r
         store_row(to, 1, c->dtype, row, n);
 }
 
-/* Writes sums of `cols` columns from j on, but for what was computed between the end of one row of
- * the output and the next. */
+/* Writes `cols` sums from column j of the copy on. Skips columns between the end of one row of the
+ * output and the next. */
 static void write_row(const struct strip *s, int64_t o, int64_t j, int64_t cols, const real *row)
 {
     for (int64_t q = 0; q < cols;) {
@@ -66,20 +66,20 @@ static void write_row(const struct strip *s, int64_t o, int64_t j, int64_t cols,
     }
 }
 
-/* The sums of a tile from the copy's column j on, chunk by chunk as a matrix product takes them. */
+/* The sums of a tile from the copy's column j on, in the chunks of a matrix product. */
 static void sum_tile(const struct strip *s, const real *panel, int64_t rows, int64_t j,
                      int64_t cols, real *c, int64_t ldc)
 {
     int64_t k = 0;
 
-    do { /* once at least: without any taps sums are 0 */
+    do { /* at least once: without kernel elements the sums are 0 */
         panel_tile(rows, cols, weir__min(CHUNK, s->taps - k), panel + k * MR, s->copy + j, 0,
                    s->at + k, c, ldc, k > 0);
         k += CHUNK;
     } while (k < s->taps);
 }
 
-/* `rows` x `cols` of the output, whose first row is o, from the copy's column j on. */
+/* Computes `rows` x `cols` of the output, from row o and the copy's column j on. */
 static void run_tile(const struct strip *s, const real *panel, int64_t o, int64_t rows, int64_t j,
                      int64_t cols)
 {
@@ -105,7 +105,7 @@ static void run_tile(const struct strip *s, const real *panel, int64_t o, int64_
     }
 }
 
-/* Whether tiles run on over the ends of rows: whichever takes fewer vectors. */
+/* Whether tiles continue over the ends of rows: chosen by the smaller number of vectors. */
 static bool is_flat(const struct strip *s)
 {
     return s->pitch == s->cols || s->pitch * 9 / 8 < weir__div_up(s->cols, LANES) * LANES;
@@ -137,9 +137,9 @@ static void run_direct(struct strip *s, const struct weir__conv_part *p)
     }
 }
 
-/* ---- one output of a group alone ---- */
+/* ---- groups with one output ---- */
 
-/* `nv` vectors of columns, a constant where it is called. The order of the sums is a tile's. */
+/* `nv` vectors of columns, a constant at each call. The sums have the same order as in a tile. */
 ALWAYS_INLINE void lone_tile(int nv, const struct strip *s, const real *weight, const real *from,
                              real *to)
 {
@@ -174,7 +174,7 @@ ALWAYS_INLINE void lone_tile(int nv, const struct strip *s, const real *weight, 
         *(vec *)(to + v * LANES) = sum[v];
 }
 
-/* `rows` x `nv` vectors of the output, constants where they are called, from `from` in the copy on.
+/* `rows` x `nv` vectors of the output, constants at each call, from `from` in the copy on.
  */
 ALWAYS_INLINE void lone_rows(int rows, int nv, const struct strip *s, const real *weight,
                              const real *from, real to[][4 * LANES])
@@ -202,8 +202,8 @@ ALWAYS_INLINE void lone_rows(int rows, int nv, const struct strip *s, const real
             *(vec *)(to[r] + v * LANES) = acc[r * nv + v];
 }
 
-/* The same with strides and dilations of 1, where what is loaded serves several rows. The taps of
- * each are added in their order all the same. */
+/* The same for strides and dilations of 1, where several rows use each loaded vector. Each row is
+ * still summed in its own order. */
 ALWAYS_INLINE void lone_rows_shared(int rows, int nv, const struct strip *s, const real *weight,
                                     const real *from, real to[][4 * LANES])
 {
@@ -239,7 +239,8 @@ ALWAYS_INLINE void lone_rows_shared(int rows, int nv, const struct strip *s, con
             *(vec *)(to[r] + v * LANES) = acc[r * nv + v];
 }
 
-/* Rows of a strip for output o, as one of the two takes them. The last may be computed twice. */
+/* Computes a strip's rows for output o, by one of the two functions above. The last rows may be
+ * computed twice. */
 ALWAYS_INLINE void run_lone_rows(int rows, int nv, bool shared, const struct strip *s, int64_t o,
                                  const real *weight)
 {
@@ -260,7 +261,7 @@ ALWAYS_INLINE void run_lone_rows(int rows, int nv, bool shared, const struct str
     }
 }
 
-/* Columns of the copy one after the other, on over the ends of rows. */
+/* Computes the copy's columns consecutively, over the ends of rows. */
 static void run_lone_flat(const struct strip *s, int64_t o, const real *weight)
 {
     const int64_t end = flat_end(s);
@@ -279,7 +280,7 @@ static void run_lone_flat(const struct strip *s, int64_t o, const real *weight)
     }
 }
 
-/* Its weight, in the compute type. */
+/* Loads the weight of output o in the compute type. */
 static void load_weight(const struct strip *s, int64_t o, real *weight)
 {
     const struct weir__conv *c = s->c;
@@ -320,9 +321,10 @@ static void run_lone(struct strip *s, const struct weir__conv_part *p)
     }
 }
 
-/* ---- a matrix product that packs panels ---- */
+/* ---- matrix product with packed panels ---- */
 
-/* A row of a panel from the copy. Whole vectors are written, which the next run or row corrects. */
+/* Fills a row of a panel from the copy. Writes whole vectors; the next run or row overwrites the
+ * excess. */
 ALWAYS_INLINE void pack_runs(real *row, const real *from, const struct run *runs, int n)
 {
     for (int i = 0; i < n; i++)
@@ -341,7 +343,7 @@ static void pack_columns(const void *source, void *dst, int64_t width, int64_t k
     for (int64_t k = k0; k < k0 + kn; k++, row += width) {
         const real *from = s->copy + s->at[k];
 
-        if (k == k0 + kn - 1) /* nothing follows that would correct it */
+        if (k == k0 + kn - 1) /* the last row: no later row overwrites the excess */
             for (int i = 0; i < n; i++)
                 memcpy(row + runs[i].to, from + runs[i].from, (size_t)runs[i].n * sizeof *row);
         else
@@ -375,10 +377,10 @@ static void run_taps(struct strip *s, const struct weir__conv_part *p)
     multiply(s, p, pack_taps, GEMM);
 }
 
-/* ---- the way ---- */
+/* ---- choice of the variant ---- */
 
-/* Packing panels pays where they are used by many outputs, and where tiles that read the copy would
- * compute much between its rows. */
+/* Packing panels pays if many outputs use them, and if tiles that read the copy in place would
+ * compute many columns between its rows. */
 static bool pays_to_pack(const struct strip *s, int64_t outputs)
 {
     const struct strip laid = {
@@ -386,7 +388,8 @@ static bool pays_to_pack(const struct strip *s, int64_t outputs)
     const int64_t vectors = is_flat(&laid) ? weir__div_up(flat_end(&laid), LANES)
                                            : laid.rows * weir__div_up(laid.cols, LANES);
 
-    if (s->taps * MR * (int64_t)sizeof(real) > WEIR__GEMM_PACKED_BYTES) /* a panel of weights */
+    if (s->taps * MR * (int64_t)sizeof(real) > WEIR__GEMM_PACKED_BYTES) /* a panel of weights does
+                                                                         * not fit */
         return true;
     return outputs >= 4 * MR && vectors * 16 > weir__div_up(laid.rows * laid.cols, LANES) * 17;
 }
@@ -395,7 +398,7 @@ static void conv(const struct weir__conv *c, const struct weir__conv_part *p, vo
 {
     struct strip s = strip_of(c, local);
     const int64_t rows = c->oh == 1 ? 1 : p->n1 - p->n0, cols = c->oh == 1 ? p->n1 - p->n0 : c->ow;
-    /* of a matrix product that keeps its sums where they go */
+    /* for a matrix product that keeps its sums in the output */
     const int64_t packed_n = WEIR__GEMM_PACKED_N * (c->dtype == REAL_DTYPE ? 2 : 1);
     bool copied = size_strip(&s, rows, cols, INT32_MAX);
     void (*run)(struct strip *, const struct weir__conv_part *) = run_direct;

@@ -1,9 +1,10 @@
-/* Parts of a convolution that one core computes at a time, and what is laid out for them.
+/* Strips: the parts of a convolution that one core computes at a time, and the copies made for
+ * them.
  *
- * A strip is some whole rows of an output image, or some columns of one row. A padded copy of what
- * it reads, taken apart by stride, makes every row of the im2col matrix a stretch of memory at a
- * known offset for each row of the strip. So the matrix itself is never written down, but for the
- * panels that a matrix product packs.
+ * A strip is several whole rows of an output image, or some columns of one row. The input it reads
+ * is copied with padding and split by stride. Then, for each row of the strip, every row of the
+ * im2col matrix is contiguous in the copy at a known offset. So the matrix itself is never stored,
+ * except for the panels that a matrix product packs.
  *
  * Included with WEIR__REAL_F64 set, which decides the type of the copy.
  */
@@ -19,9 +20,9 @@
 
 enum {
     COPY_BYTES = 768 << 10,
-    MOST_TAPS = 1 << 16, /* whose offsets are written down */
+    MOST_TAPS = 1 << 16, /* number of kernel elements whose offsets are stored */
 };
-/* Local memory: offsets, copy, weights that lie otherwise, a matrix product's. */
+/* Local memory: offsets, copy, reordered weights, and the memory of a matrix product. */
 #define COPY_AT ((int64_t)(MOST_TAPS * sizeof(int32_t)))
 #define WEIGHT_AT (COPY_AT + COPY_BYTES)
 #define PRODUCT_AT (WEIGHT_AT + WEIR__CONV_WEIGHT_BYTES)
@@ -29,22 +30,23 @@ _Static_assert(PRODUCT_AT + WEIR__GEMM_PACKED_BYTES <= WEIR_LOCAL_BYTES, "local 
 
 struct strip {
     const struct weir__conv *c;
-    const char *x; /* of this image and group */
-    char *out;     /* of this image */
-    int64_t first; /* of this group's outputs */
+    const char *x; /* start of this image and group */
+    char *out;     /* start of this image */
+    int64_t first; /* first output of this group */
     int64_t y0, x0, rows, cols;
     int64_t taps;               /* channels * kh * kw */
-    int64_t phases[2];          /* that the copy is taken apart into */
+    int64_t phases[2];          /* number of phases that the copy is split into, by stride */
     int64_t lines, pitch;       /* of one phase of one channel */
-    int32_t *at;                /* where each tap of the first element is in the copy */
-    int64_t at_lines, at_pitch; /* that it was written for */
+    int32_t *at;                /* offset in the copy of each kernel element, for the first output
+                                 * element */
+    int64_t at_lines, at_pitch; /* lines and pitch that `at` was computed for */
     real *copy;
-    char *weight; /* room for rows of it */
-    void *local;  /* of the matrix product */
+    char *weight; /* memory for reordered rows of the weight */
+    void *local;  /* memory of the matrix product */
 };
 
-/* Rows and columns of the copy, of one channel and one phase, for so many rows and columns of the
- * output. */
+/* Rows and columns of the copy, for one channel and one phase, that this many rows and columns of
+ * the output need. */
 static inline int64_t copy_lines(const struct weir__conv *c, int64_t rows)
 {
     return rows + (c->kh - 1) * c->dilation[0] / c->stride[0];
@@ -55,7 +57,7 @@ static inline int64_t copy_pitch(const struct weir__conv *c, int64_t cols)
     return cols + (c->kw - 1) * c->dilation[1] / c->stride[1];
 }
 
-/* Whether the copy for such a strip has room. Nothing is multiplied that is not known to be small.
+/* Whether the copy for such a strip fits. Multiplies only numbers that are known to be small.
  */
 static bool copy_fits(const struct strip *s, int64_t rows, int64_t cols)
 {
@@ -71,7 +73,8 @@ static bool copy_fits(const struct strip *s, int64_t rows, int64_t cols)
 
 /* ---- the copy ---- */
 
-/* Every second element of two vectors; and the same of two that end with the last of them. */
+/* Indices of every second element of two vectors; then the same for two vectors that end with the
+ * last of these elements. */
 #define EVENS_2 0, 2
 #define EVENS_4 EVENS_2, 4, 6
 #define EVENS_8 EVENS_4, 8, 10, 12, 14
@@ -90,13 +93,13 @@ static bool copy_fits(const struct strip *s, int64_t rows, int64_t cols)
 #define EVENS_END 0, 3
 #endif
 
-/* What a line of the copy has of the image: elements begin .. end, the first line's element 0 being
- * `from` elements from the row's beginning. */
+/* The part of a line of the copy that comes from the image: elements begin .. end. Element 0
+ * corresponds to image column `from`. */
 struct line {
     int64_t begin, end, from;
 };
 
-/* Of a line from padded column `first` on, every stride-th. */
+/* The line that takes every stride-th column from padded column `first` on. */
 static struct line line_of(const struct strip *s, int64_t first)
 {
     const struct weir__conv *c = s->c;
@@ -110,7 +113,7 @@ static struct line line_of(const struct strip *s, int64_t first)
                          (first - c->padding[1]) * c->x_step[3]};
 }
 
-/* `dtype` is a constant where it is called. */
+/* `dtype` is a constant at each call. */
 ALWAYS_INLINE void copy_line(const struct strip *s, real *dst, const char *row,
                              const struct line *line, weir_dtype dtype)
 {
@@ -123,7 +126,7 @@ ALWAYS_INLINE void copy_line(const struct strip *s, real *dst, const char *row,
     if (step == 1 && stride == 1 && end - begin >= LANES) {
         for (; i + LANES < end; i += LANES)
             *(vec *)(dst + i) = load_vec(row, from + i, dtype);
-        i = end - LANES; /* what is there is written again */
+        i = end - LANES; /* the overlap is written again with the same values */
         *(vec *)(dst + i) = load_vec(row, from + i, dtype);
         i = end;
     } else if (step == 1 && stride == 2 && end - begin >= LANES) {
@@ -131,7 +134,7 @@ ALWAYS_INLINE void copy_line(const struct strip *s, real *dst, const char *row,
             *(vec *)(dst + i) =
                 __builtin_shufflevector(load_vec(row, from + 2 * i, dtype),
                                         load_vec(row, from + 2 * i + LANES, dtype), EVENS);
-        i = end - LANES; /* and nothing is read past the last element */
+        i = end - LANES; /* so that nothing is read past the last element */
         *(vec *)(dst + i) =
             __builtin_shufflevector(load_vec(row, from + 2 * i, dtype),
                                     load_vec(row, from + 2 * i + LANES - 1, dtype), EVENS_END);
@@ -170,7 +173,7 @@ ALWAYS_INLINE void copy_typed(const struct strip *s, weir_dtype dtype)
                                   &line, dtype);
                 }
             }
-    /* Whole vectors and tiles are read past the end. */
+    /* Whole vectors and tiles read past the end. */
     memset(dst, 0, 2 * NR * sizeof *dst);
 }
 
@@ -205,8 +208,8 @@ static void find_offsets(const struct strip *s)
 
 /* ---- strips ---- */
 
-/* The rows of strips of much the same size, `most` at most; without a rest of a vector if that can
- * be. */
+/* The number of rows of strips of similar size, at most `most`; without a partial vector if
+ * possible. */
 static int64_t even_rows(int64_t rows, int64_t cols, int64_t most)
 {
     const int64_t even = weir__div_up(rows, weir__div_up(rows, most));
@@ -218,8 +221,8 @@ static int64_t even_rows(int64_t rows, int64_t cols, int64_t most)
     return even < rows && whole <= most ? whole : even;
 }
 
-/* The rows and columns of a strip, as large as they may be with so many elements at most; false if
- * the copy for not even a few columns has room. */
+/* Sets the rows and columns of a strip, as large as possible with at most `elements`. False if not
+ * even a few columns fit into the copy. */
 static bool size_strip(struct strip *s, int64_t rows, int64_t cols, int64_t elements)
 {
     s->rows = 1;
@@ -242,7 +245,7 @@ static bool size_strip(struct strip *s, int64_t rows, int64_t cols, int64_t elem
     return copy_fits(s, 1, s->cols);
 }
 
-/* Lays the strip at hand out. */
+/* Makes the copy and the offsets of the current strip. */
 static void lay_out(struct strip *s)
 {
     s->lines = copy_lines(s->c, s->rows);
@@ -269,7 +272,7 @@ static struct strip strip_of(const struct weir__conv *c, void *local)
     return s;
 }
 
-/* Where image and group of a unit are. */
+/* Moves to the image and group of a unit. */
 static void go_to_unit(struct strip *s, int64_t unit)
 {
     const struct weir__conv *c = s->c;
@@ -301,7 +304,7 @@ ALWAYS_INLINE void each_strip(struct strip *s, const struct weir__conv_part *p,
     s->cols = cols;
 }
 
-/* Outputs o .. o + rows of the strip as a matrix product, whose second operand is yet to be named.
+/* Outputs o .. o + rows of the strip as a matrix product, without its second operand.
  */
 static struct weir__gemm product_of(const struct strip *s, int64_t o, int64_t rows)
 {
@@ -327,7 +330,7 @@ static struct weir__gemm product_of(const struct strip *s, int64_t o, int64_t ro
     };
 }
 
-/* Rows o .. o + rows of this group's weight, one behind the other in the order of the sum. */
+/* Copies rows o .. o + rows of this group's weight, contiguous in the order of the sum. */
 static void lay_weight_out(const struct strip *s, int64_t o, int64_t rows)
 {
     const struct weir__conv *c = s->c;
@@ -345,8 +348,8 @@ static void lay_weight_out(const struct strip *s, int64_t o, int64_t rows)
                            (size_t)size);
 }
 
-/* Multiplies outputs o0 .. o1 of the strip's part, some rows at a time where the weight must be
- * laid out first. */
+/* Multiplies outputs o0 .. o1 of the strip's part. If the weight must be reordered first, a few
+ * rows at a time. */
 ALWAYS_INLINE void multiply(const struct strip *s, const struct weir__conv_part *p,
                             void (*pack)(const void *, void *, int64_t, int64_t, int64_t, int64_t,
                                          int64_t),
@@ -367,7 +370,7 @@ ALWAYS_INLINE void multiply(const struct strip *s, const struct weir__conv_part 
     }
 }
 
-/* ---- images that are a matrix as they are ---- */
+/* ---- images that already are matrices ---- */
 
 static bool is_matrix(const struct weir__conv *c)
 {
@@ -375,7 +378,7 @@ static bool is_matrix(const struct weir__conv *c)
            c->padding[0] + c->padding[1] == 0 && c->x_step[3] == 1 && c->x_step[2] == c->w;
 }
 
-/* All of the part of a unit, whose row and column are named by y0 and x0. */
+/* Computes the whole part of a unit; y0 and x0 select its row and column. */
 ALWAYS_INLINE void multiply_matrix(struct strip *s, const struct weir__conv_part *p, void *local,
                                    void (*gemm)(const struct weir__gemm *, void *))
 {
@@ -400,12 +403,12 @@ ALWAYS_INLINE void multiply_matrix(struct strip *s, const struct weir__conv_part
 
 /* ---- panels of the im2col matrix ---- */
 
-/* Columns of a panel that lie side by side in the copy: `n` from column `to` on. */
+/* Columns of a panel that are adjacent in the copy: `n` of them, from column `to` on. */
 struct run {
     int64_t to, n, from;
 };
 
-/* Takes columns j0 .. j0 + jn of the strip apart; at most as many runs as columns. */
+/* Splits columns j0 .. j0 + jn of the strip into runs; at most as many runs as columns. */
 static int find_runs(const struct strip *s, int64_t j0, int64_t jn, struct run *runs)
 {
     int n = 0;
@@ -420,7 +423,7 @@ static int find_runs(const struct strip *s, int64_t j0, int64_t jn, struct run *
     return n;
 }
 
-/* An element of the matrix from the image, where there is no copy. */
+/* An element of the matrix, read from the image, if there is no copy. */
 static real tap_of(const struct strip *s, int64_t k, int64_t j)
 {
     const struct weir__conv *c = s->c;

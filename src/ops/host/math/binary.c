@@ -3,8 +3,8 @@
 
 #include "ops/host/math/elementwise.h"
 
-/* The output may be one of the inputs. Steps do not depend on each other even then, which the
- * compiler cannot know. */
+/* The output may be one of the inputs. Iterations are independent even then, but the compiler
+ * cannot know that. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* loops that are not vectorised are fine here */
 #define NO_CARRY _Pragma("clang loop vectorize(assume_safety)")
@@ -25,7 +25,7 @@
         }                                                                               \
     }
 
-/* Integers wrap; x / 0 is 0. The one quotient that does not fit its type wraps too. */
+/* Integers wrap; x / 0 is 0. The only quotient that does not fit its type wraps too. */
 #define INT_DIVIDE(name, type, wide)                                \
     static inline type name(type a, type b)                         \
     {                                                               \
@@ -42,7 +42,7 @@ static inline uint8_t divide_u8(uint8_t a, uint8_t b)
     return b ? (uint8_t)(a / b) : 0;
 }
 
-/* a^b mod 2^64; for b < 0 the true quotient's integer part. */
+/* a^b mod 2^64; for b < 0 the integer part of the true quotient. */
 static inline uint64_t power(int64_t a, int64_t b)
 {
     uint64_t base = (uint64_t)a, y = 1;
@@ -55,7 +55,8 @@ static inline uint64_t power(int64_t a, int64_t b)
     return y;
 }
 
-/* NaN if either side is NaN. Cubes are products, as on a GPU: models have them in each layer. */
+/* NaN if either operand is NaN. Cubes are computed as products, as on a GPU, because models use
+ * them in every layer. */
 #define FLOAT_ROWS(T, type, power_fn)                             \
     ROW(add_##T, type, type, a + b)                               \
     ROW(sub_##T, type, type, a - b)                               \
@@ -74,8 +75,9 @@ static inline uint64_t power(int64_t a, int64_t b)
     ROW(maximum_##T, type, type, a > b ? a : b) \
     ROW(minimum_##T, type, type, a < b ? a : b)
 
-/* A shift by the width or more, or by less than 0, moves all bits out; to the right the sign
- * follows. As unsigned numbers, negative shifts are large ones. `most` leaves nothing but the sign.
+/* A shift by the width or more, or by a negative number, shifts out all bits; a shift to the right
+ * fills with the sign bit. Converted to unsigned, negative shifts are large. A shift by `most`
+ * leaves only the sign.
  */
 #define BITS_ROWS(T, type, wide, width, most)                               \
     ROW(bitwise_and_##T, type, type, a &b)                                  \
@@ -109,7 +111,7 @@ COMPARE_ROWS(i64, int64_t)
 COMPARE_ROWS(i32, int32_t)
 COMPARE_ROWS(i8, int8_t)
 COMPARE_ROWS(u8, uint8_t)
-/* A bool from outside may hold any byte. */
+/* A bool from outside weir may hold any byte. */
 ROW(maximum_bool, uint8_t, uint8_t, (a | b) != 0)
 ROW(minimum_bool, uint8_t, uint8_t, (a != 0) & (b != 0))
 ROW(bitwise_and_bool, uint8_t, uint8_t, (a != 0) & (b != 0))

@@ -1,4 +1,4 @@
-/* The experts of each token. */
+/* Selects the experts of each token. */
 #include "ops/host/math/choice.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* A token's scores, and the values that the choice compares. */
+/* Room for a token's scores, and for the values that are compared. */
 #define ROOM WEIR__CHOICE_MAX
 
 static void sigmoid_f32(float *x, int64_t n)
@@ -29,7 +29,7 @@ static void sigmoid_f64(double *x, int64_t n)
 }
 
 #define CHOICE(T, type, TYPE)                                                                \
-    /* NaN is the largest. The caller compares so that the first of equal scores wins. */    \
+    /* NaN is the largest. The caller's order makes the first of equal scores win. */        \
     static bool beats_##T(type a, type b)                                                    \
     {                                                                                        \
         return a > b || (a != a && b == b);                                                  \
@@ -53,7 +53,7 @@ static void sigmoid_f64(double *x, int64_t n)
         }                                                                                    \
     }                                                                                        \
                                                                                              \
-    /* Experts of groups that are not among the best count as `outside`. */                  \
+    /* Experts outside the best groups get the score `outside`. */                           \
     static void leave_groups_##T(const struct weir__choice *a, type *s, type *score,         \
                                  int64_t *place)                                             \
     {                                                                                        \

@@ -1,5 +1,5 @@
-/* The experts of each token by their scores. Where experts are in groups, only those of the best
- * groups are chosen from. */
+/* Selects the experts of each token by their scores. If experts form groups, only those of the best
+ * groups are selected. */
 #ifndef WEIR_OPS_HOST_CHOICE_H
 #define WEIR_OPS_HOST_CHOICE_H
 
@@ -8,12 +8,12 @@
 
 struct weir__choice {
     const char *in;
-    const char *bias; /* added to scores where they are compared; NULL: none */
-    char *weights;    /* f32, or f64 if the logits are */
+    const char *bias; /* added to scores for comparison only; NULL: none */
+    char *weights;    /* f32, or f64 for f64 logits */
     int64_t *experts;
     weir_dtype dtype, bias_type;
     int64_t tokens, n, k;
-    int64_t groups, group_k; /* group_k == groups: all */
+    int64_t groups, group_k; /* group_k == groups: all groups */
     bool sigmoid, best_two, renormalise;
     double outside, eps, scale;
     int64_t in_row, in_step, bias_step;

@@ -1,5 +1,5 @@
 /* The walker: packs rows of strided operands for the function, and unpacks its results. It packs
- * many short rows at once, and operands whose adjacent elements lie along different dims tile by
+ * many short rows at once, and packs operands that are contiguous along another dim tile by
  * tile. */
 #include "ops/host/math/elementwise.h"
 
@@ -11,10 +11,10 @@
 
 enum {
     NONTEMPORAL_LEAST = 1 << 15,
-    SPREAD = 256,   /* how often a value is written out for rows that use it for every element */
+    SPREAD = 256,   /* copies of a value that rows use for every element */
     SHORT_ROW = 64, /* elements; for longer rows the cost of stepping to the next one is small */
-    /* The size of a tile. It is longer along the dim where a transposed operand's adjacent elements
-     * lie, since the hardware does not prefetch the lines that are read there. */
+    /* The size of a tile. It is longer along the dim in which a transposed operand is contiguous,
+     * since the hardware does not prefetch the lines that are read there. */
     TILE_ROWS = 64,
     TILE_COLS = WEIR__ROW_CHUNK / TILE_ROWS,
     TURNED_LEAST = 8,
@@ -42,7 +42,7 @@ static void cursor_seek(struct cursor *c, const struct weir__ew *e, int64_t posi
     }
 }
 
-/* Steps over n positions of dim d. */
+/* Advances n positions along dim d. */
 static void cursor_advance(struct cursor *c, const struct weir__ew *e, int d, int64_t n)
 {
     for (;;) {
@@ -65,14 +65,14 @@ static void cursor_advance(struct cursor *c, const struct weir__ew *e, int d, in
     }
 }
 
-/* Buffers of one block, in its local memory. Those of constants are filled beforehand. */
+/* Buffers of one block, in its local memory. Buffers of constants are filled in advance. */
 struct buffers {
     char *out;
     char *in[WEIR__EW_MAX_IN];
-    char *raw; /* elements as they are in memory */
+    char *raw; /* elements in their storage type */
 };
 
-/* An operand that does not move along the row: its value, n times. */
+/* Repeats the value of an operand that is constant along the row n times. */
 static void spread(char *buffer, const struct weir__ew *e, int i, const char *src, int64_t n)
 {
     _Alignas(8) char value[8];
@@ -85,7 +85,7 @@ static void spread(char *buffer, const struct weir__ew *e, int i, const char *sr
     (buffer, value, weir__elem_size(e->in_compute[i]), n);
 }
 
-/* n elements of a row whose operands step by stride[i]. */
+/* Computes n elements of a row whose operands step by in_stride[i]. */
 static void run_row(const struct weir__ew *e, const struct buffers *b, char *out,
                     int64_t out_stride, const char *const *in, const int64_t *in_stride, int64_t n)
 {
@@ -126,8 +126,8 @@ static void run_row(const struct weir__ew *e, const struct buffers *b, char *out
     }
 }
 
-/* Short pieces let reads and non-temporal writes run at the same time. With longer pieces the
- * memory alternates between the two and loses a third of its speed. */
+/* Short pieces let reads and non-temporal writes overlap. With longer pieces the memory alternates
+ * between the two and loses a third of its speed. */
 #define NONTEMPORAL_PIECE 512
 
 static void run_stream(const struct weir__ew *e, const struct buffers *b, char *out,
@@ -165,8 +165,7 @@ static void run_flat(const struct weir__ew *e, const struct buffers *b, int64_t 
     for (int i = 0; i < e->nin; i++)
         if (e->in[i])
             in[i] = e->in[i] + begin * (int64_t)weir__elem_size(e->in_type[i]);
-    if (e->nontemporal &&
-        n >= NONTEMPORAL_LEAST) /* a small piece is read again by the next operator */
+    if (e->nontemporal && n >= NONTEMPORAL_LEAST) /* the next operator reads a small piece again */
         run_stream(e, b, out, in, n);
     else if (e->direct && e->fn)
         e->fn(out, (const void *const *)in, n, e->constant);
@@ -174,8 +173,8 @@ static void run_flat(const struct weir__ew *e, const struct buffers *b, int64_t 
         run_row(e, b, out, 1, in, stride, n);
 }
 
-/* The part of every operand that is packed at once: `count` positions of dim `outer`, and for each
- * of them all elements of dims inner.., or `cols` of them where the dims in between are skipped. */
+/* The part of every operand that is packed at once: `count` positions of dim `outer`. Each position
+ * has all elements of the inner dims, or `cols` of the last dim if the dims between are skipped. */
 struct piece {
     int outer;
     int64_t count, cols;
@@ -204,8 +203,8 @@ static void piece_set(struct piece *p, const struct weir__ew *e, int outer, int6
     }
 }
 
-/* The operand's elements, packed and in its compute type. They are in `target`, unless they are
- * already like that in memory. */
+/* The operand's elements, packed, in its compute type. Copied to `target`, unless memory already
+ * has this form. */
 static const void *piece_load(const struct piece *p, const struct weir__ew *e,
                               const struct buffers *b, int i, const char *src, char *target)
 {
@@ -257,10 +256,10 @@ static void piece_run(const struct piece *p, const struct weir__ew *e, const str
         memcpy(out, rows[0], (size_t)p->out.numel * elem);
 }
 
-/* Facts about the dims that the walk uses: how many elements one position of each dim has. */
+/* Facts about the dims: the number of elements of one position of each dim. */
 struct walk {
     int64_t inner[WEIR_MAX_DIMS];
-    int turned; /* dim along which the neighbours of some operand lie; -1: none but the last */
+    int turned; /* a dim other than the last in which some operand is contiguous; -1: none */
 };
 
 static struct walk walk_of(const struct weir__ew *e)
@@ -281,7 +280,8 @@ static struct walk walk_of(const struct weir__ew *e)
     return w;
 }
 
-/* `rows` positions of the turned dim from the cursor on, each with all that is inside of it. */
+/* Computes `rows` positions of the turned dim from the cursor on, each with all its inner
+ * elements. */
 static void run_tiles(const struct weir__ew *e, const struct buffers *b, const struct walk *w,
                       const struct cursor *from, int64_t rows, struct piece *p)
 {
@@ -296,7 +296,8 @@ static void run_tiles(const struct weir__ew *e, const struct buffers *b, const s
     }
 }
 
-/* Elements from the cursor on, at most `left`, that are done at once: `n` positions of dim `d`. */
+/* Finds how many elements from the cursor on, at most `left`, are computed at once: `n` positions
+ * of dim `d`. */
 static int64_t find_piece(const struct weir__ew *e, const struct walk *w, const struct cursor *c,
                           int64_t left, int *d)
 {
@@ -307,7 +308,7 @@ static int64_t find_piece(const struct weir__ew *e, const struct walk *w, const 
     n = weir__min(e->shape[last] - c->at[last], left);
     if (n > SHORT_ROW)
         return n;
-    /* A dim that is whole is merged with the one before it. */
+    /* A dim that is covered completely is merged with the one before it. */
     while (*d > 0 && c->at[*d] == 0 && n == e->shape[*d]) {
         int64_t more = weir__min(e->shape[*d - 1] - c->at[*d - 1],
                                  weir__min(left, WEIR__ROW_CHUNK) / w->inner[*d - 1]);

@@ -8,8 +8,8 @@
 
 #define WEIR__EW_MAX_IN 3
 
-/* n packed elements of the compute type; `out` may be one of the inputs.
- * `constant` points to the two constants of the call (clamp's bounds). */
+/* Computes n packed elements of the compute type; `out` may be one of the inputs. `constant` points
+ * to the two constants of the call (clamp's bounds). */
 typedef void (*weir__ew_fn)(void *out, const void *const *in, int64_t n, const void *constant);
 
 /* Divides numbers below 2^31 by a multiplication. */
@@ -30,25 +30,25 @@ static inline struct weir__divisor weir__divisor_of(int64_t size)
 }
 #endif
 
-/* What a call hands its blocks. Operands that are all packed in the same order
- * have ndim 0, and the arrays after it are not copied. */
+/* The arguments of a call's blocks. If all operands are packed in the same order, ndim is 0, and
+ * the arrays after it are not copied. */
 struct weir__ew {
     weir__ew_fn fn;     /* NULL: the input itself, converted */
     unsigned char code; /* the same for devices that compile: see WEIR__EW_UNARY */
     int64_t numel;
     char *out;
     const char *in[WEIR__EW_MAX_IN]; /* NULL: the first constant */
-    double constant[2];              /* in the first bytes: values of the compute type */
+    double constant[2];              /* their first bytes hold values of the compute type */
     unsigned char nin;
     unsigned char out_type, out_compute;
     unsigned char in_type[WEIR__EW_MAX_IN], in_compute[WEIR__EW_MAX_IN];
-    bool direct;      /* flat, every operand in its compute type, none a constant */
-    bool nontemporal; /* flat, and written past the caches; operands in their compute types */
+    bool direct;      /* flat; every operand has its compute type, none is a constant */
+    bool nontemporal; /* flat, written past the caches; operands have their compute types */
     int ndim;
     int64_t shape[WEIR_MAX_DIMS];
     int64_t out_stride[WEIR_MAX_DIMS];
     int64_t in_stride[WEIR__EW_MAX_IN][WEIR_MAX_DIMS];
-    struct weir__divisor divisor[WEIR_MAX_DIMS]; /* by shape[d], where numel is below 2^31 */
+    struct weir__divisor divisor[WEIR_MAX_DIMS]; /* for shape[d], if numel is below 2^31 */
 };
 
 enum weir__binary_code {
@@ -64,7 +64,7 @@ enum weir__binary_code {
     WEIR__BINARY_BITWISE_XOR,
     WEIR__BINARY_LEFT_SHIFT,
     WEIR__BINARY_RIGHT_SHIFT,
-    WEIR__BINARY_EQ, /* those that give bool are the last */
+    WEIR__BINARY_EQ, /* operators from here on give bool */
     WEIR__BINARY_NE,
     WEIR__BINARY_LT,
     WEIR__BINARY_LE,
@@ -92,16 +92,16 @@ enum weir__unary_code {
     WEIR__UNARY_COUNT
 };
 
-/* Codes of every elementwise operation: those of binary ones are their own. */
+/* Codes of all elementwise operations; binary ones use enum weir__binary_code. */
 enum {
     WEIR__EW_UNARY = 32, /* + enum weir__unary_code */
     WEIR__EW_WHERE = 64,
     WEIR__EW_SWIGLU,
     WEIR__EW_CONVERT,
-    WEIR__EW_CUBE, /* on a GPU: the power with the constant 3, of floats */
+    WEIR__EW_CUBE, /* on a GPU: a floating-point power with the constant 3 */
 };
 
-/* By operation and by the operands' type; NULL where there is none. */
+/* By operation and type of the operands; NULL: not defined. */
 struct weir__binary_table {
     weir__ew_fn fn[WEIR__BINARY_COUNT][WEIR_DTYPE_COUNT];
 };
@@ -110,8 +110,7 @@ struct weir__unary_table {
 };
 WEIR__ISA_DECLARE_TABLE(const struct weir__binary_table, weir__binary);
 WEIR__ISA_DECLARE_TABLE(const struct weir__unary_table, weir__unary);
-/* condition (bool), a, b. One function for each size of an element, since values are only
- * copied. */
+/* condition (bool), a, b. One function per element size, since values are only copied. */
 WEIR__ISA_DECLARE(weir__ew_fn, weir__where, (size_t elem));
 /* silu(a) * b */
 WEIR__ISA_DECLARE(void, weir__swiglu_f32,
@@ -119,7 +118,7 @@ WEIR__ISA_DECLARE(void, weir__swiglu_f32,
 WEIR__ISA_DECLARE(void, weir__swiglu_f64,
                   (void *out, const void *const *in, int64_t n, const void *constant));
 
-/* Elements begin..end-1 of the call in row-major order, with a block's local memory. */
+/* Computes elements begin..end-1 of the call in row-major order; `local` is a block's memory. */
 WEIR__ISA_DECLARE(void, weir__ew_range,
                   (const struct weir__ew *e, int64_t begin, int64_t end, void *local));
 /* The block function; its arguments are a struct weir__ew. */

@@ -6,7 +6,7 @@
 
 #define CHUNK WEIR__ROW_CHUNK
 
-/* Rows and parameters come in chunks, in the compute type. */
+/* Loads rows and parameters in chunks, in the compute type. */
 struct loader {
     const struct weir__norm *a;
     const char *row;

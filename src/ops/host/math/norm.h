@@ -5,8 +5,8 @@
 #include "ops/host/row.h"
 #include "weir/launch.h"
 
-/* softmax: `wide_rows` is NULL, or has room for one row per block in the compute
- * type where rows are too long for a block's local memory. */
+/* softmax. If rows are too long for a block's local memory, `wide_rows` has room for one row per
+ * block in the compute type; else it is NULL. */
 struct weir__softmax {
     const char *in;
     char *out;
@@ -18,12 +18,12 @@ struct weir__softmax {
 /* Rows longer than this many bytes, in the compute type, need wide_rows. */
 #define WEIR__SOFTMAX_LOCAL (WEIR_LOCAL_BYTES / 2)
 
-/* (x - mean) / sqrt(variance + eps) * weight + bias; without `centred`, the root
- * mean square stands for the deviation. */
+/* (x - mean) / sqrt(variance + eps) * weight + bias. If not `centred`, x / root mean square
+ * instead. */
 struct weir__norm {
     const char *in;
     char *out;
-    const char *weight, *bias; /* or NULL */
+    const char *weight, *bias; /* NULL if absent */
     int64_t weight_step, bias_step;
     weir_dtype dtype;
     bool centred;
@@ -31,24 +31,24 @@ struct weir__norm {
     struct weir__rows rows;
 };
 
-/* from logits: the k largest values of their softmax, sorted, and their indices */
+/* From logits: the k largest values of their softmax, sorted, and their indices. */
 struct weir__gating {
     const char *in;
     char *weights;
     int32_t *experts;
-    int64_t experts_row, experts_step; /* strides of `experts`; those of `weights` are in rows */
+    int64_t experts_row, experts_step; /* strides of `experts`; `rows` has those of `weights` */
     weir_dtype dtype;
     int64_t k;
     bool renormalise;
     struct weir__rows rows;
 };
 
-/* The most experts a row may have, so that it fits local memory. */
+/* The most experts in a row that fits local memory. */
 #define WEIR__GATING_MAX ((int64_t)1 << 16)
 
-/* Whether rows are computed side by side. It depends on shape and strides alone. */
+/* Whether rows are computed side by side. Depends only on shape and strides. */
 WEIR__ISA_DECLARE(bool, weir__softmax_is_columns, (const struct weir__softmax *a));
-/* Rows begin..end-1 side by side, with a block's local memory. */
+/* Computes rows begin..end-1 side by side, in a block's local memory. */
 WEIR__ISA_DECLARE(void, weir__softmax_columns,
                   (const struct weir__softmax *a, int64_t begin, int64_t end, void *local));
 

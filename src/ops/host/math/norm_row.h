@@ -5,7 +5,7 @@
 #include "ops/host/math/reduce_row.h"
 #include "ops/host/math/vmath.h"
 
-/* dst = exp(x - max), returns the sum. dst may be x. */
+/* dst = exp(x - max). Returns the sum. dst may be x. */
 static inline double weir__row_exp_f32(float *dst, const float *x, int64_t n, float max)
 {
     weir__vf sum = {0};
@@ -87,7 +87,7 @@ static inline double weir__row_squares_f64(const double *x, int64_t n, double me
         for (int64_t i = 0; i < n; i++)                                                            \
             dst[i] = x[i] * factor;                                                                \
     }                                                                                              \
-    /* dst = (x - mean) * factor * weight + bias, either of which may be NULL. */                  \
+    /* dst = (x - mean) * factor * weight + bias; weight and bias may be NULL. */                  \
     static inline void weir__row_affine_##T(type *restrict dst, const type *restrict x, int64_t n, \
                                             type mean, type factor, const type *restrict weight,   \
                                             const type *restrict bias)                             \

@@ -1,4 +1,4 @@
-/* Reductions: walking the reduced positions, chunk by chunk. */
+/* Reductions: loops over the reduced positions, chunk by chunk. */
 #include "ops/host/math/reduce.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static value start_value(const struct weir__reduce *r)
     return (value){.i = max ? INT64_MIN : INT64_MAX};
 }
 
-/* Whether v goes before what was found earlier; index -1 means nothing was. */
+/* Whether v is preferred to the best value so far; index -1: there is none yet. */
 static bool beats(const struct weir__reduce *r, value v, value best, int64_t index)
 {
     if (index < 0)
@@ -104,7 +104,7 @@ static int64_t find(const void *row, weir_dtype type, value v, int64_t n)
     do {                                                                                       \
         const ctype *x = row;                                                                  \
         int64_t i = 0;                                                                         \
-        /* Blocks without it are skipped by vector compares. */                                \
+        /* Vector compares skip blocks without the value. */                                   \
         for (int any = 0; i + 64 <= n; i += 64) {                                              \
             for (int j = 0; j < 64; j++)                                                       \
                 any |= (x[i + j] == (ctype)v.member) | (x[i + j] != x[i + j]);                 \
@@ -128,7 +128,8 @@ static int64_t find(const void *row, weir_dtype type, value v, int64_t n)
 #undef SCAN
 }
 
-/* Element offset of reduced position p, and how many follow it along the last dim. */
+/* Element offset of reduced position p, and the number of positions that follow it along the last
+ * dim. */
 static int64_t position_offset(const struct weir__reduce *r, int64_t p, int64_t *run)
 {
     int last = r->nred - 1;
@@ -164,7 +165,7 @@ static void chunk_of_row(const struct weir__reduce *r, const char *in, int64_t b
     }
 }
 
-/* One more row of n columns into their accumulators. */
+/* Accumulates one more row of n columns. */
 #define INTO_COLUMNS(name, type, member, lift)                                            \
     static void name(const struct weir__reduce *r, const type *row, int64_t n, int64_t p, \
                      value *acc, int64_t *index)                                          \
@@ -201,7 +202,7 @@ INTO_COLUMNS(into_columns_f64, double, f, ADD_FLOAT)
 INTO_COLUMNS(into_columns_i32, int32_t, i, ADD_INT)
 INTO_COLUMNS(into_columns_i64, int64_t, i, ADD_INT)
 
-/* Adds eight rows, `step` apart, at once: their sum in f32, then that to the other sums in f64. */
+/* Adds eight rows, `step` apart, at once: sums them in f32, then adds that sum in f64. */
 static void add_eight_rows(const float *x, int64_t step, int64_t n, value *acc)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -213,8 +214,8 @@ static void add_eight_rows(const float *x, int64_t step, int64_t n, value *acc)
     }
 }
 
-/* Transposes a few rows whose adjacent elements lie along the reduced dim: gives packed rows of the
- * columns' first, second, ... elements, in the type they are loaded as. */
+/* Transposes a few rows that are contiguous along the reduced dim. Returns packed rows of the
+ * columns' first, second, ... elements, in the load type. */
 static const void *turn_rows(const struct weir__reduce *r, const char *in, int64_t rows, int64_t n,
                              char *buffer)
 {
@@ -282,7 +283,7 @@ static void chunk_of_columns(const struct weir__reduce *r, const char *in, int64
     }
 }
 
-/* Where a unit lies: element offsets of its first output, and its width. */
+/* The place of a unit: element offsets of its first input and output, and its width. */
 struct unit {
     int64_t in, out, width;
 };

@@ -1,10 +1,9 @@
 /* Reductions: sum, max, min and argmax over some dims of a strided tensor.
  *
- * The order of every addition follows from the shape alone. The reduced
- * positions of an output are cut into chunks of fixed size; each chunk is summed
- * by itself and the chunks' results are combined in order, no matter which block
- * did which. A unit is one output, or a run of up to WEIR__REDUCE_WIDTH of them
- * where neighbours in memory belong to different outputs (`columns`).
+ * The order of every addition depends only on the shape. The reduced positions of an output are cut
+ * into chunks of fixed size. Each chunk is summed by itself and the chunks' results are combined in
+ * order, whichever blocks computed them. A unit is one output, or a run of up to WEIR__REDUCE_WIDTH
+ * outputs if neighbours in memory belong to different outputs (`columns`).
  */
 #ifndef WEIR_OPS_HOST_REDUCE_H
 #define WEIR_OPS_HOST_REDUCE_H
@@ -31,11 +30,11 @@ struct weir__reduce {
     enum weir__reduce_code code;
     weir_dtype in_type, out_type;
     bool columns;
-    double divisor; /* mean: how many; else 1 */
+    double divisor; /* mean: the number of elements; else 1 */
     const char *in;
     char *out;
-    /* units * chunks * width values, and as many int64_t indices after them for
-     * argmax; NULL where a unit is done by one block */
+    /* units * chunks * width values, followed by as many int64_t indices for argmax; NULL if one
+     * block computes each unit */
     void *partial;
     int64_t units, chunks, chunk, width, reduced;
     int nkeep, nred; /* at least 1 each */
@@ -43,8 +42,8 @@ struct weir__reduce {
     int64_t red_shape[WEIR_MAX_DIMS], red_in[WEIR_MAX_DIMS];
 };
 
-/* Rows that are too short to be walked one by one are reduced as columns, many at once. Whether a
- * row is that short depends on the shape alone, and so does the order of additions. */
+/* Rows too short to be reduced one by one are reduced as columns, many at once. Whether a row is
+ * that short, and the order of additions, depend only on the shape. */
 #define WEIR__REDUCE_SHORT_ROW 16 /* elements */
 static inline bool weir__reduce_is_short(const struct weir__reduce *r)
 {

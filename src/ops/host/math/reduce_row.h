@@ -1,4 +1,4 @@
-/* Reductions of packed rows to one value, and of rows into rows of values. */
+/* Reductions of packed rows to one value, and of rows into a row of values. */
 #ifndef WEIR_OPS_HOST_REDUCE_ROW_H
 #define WEIR_OPS_HOST_REDUCE_ROW_H
 
@@ -6,7 +6,7 @@
 
 #include "ops/host/math/simd.h"
 
-/* More accumulators than one vector has lanes, so that additions do not wait for each other. */
+/* Several accumulators per vector lane, so that additions do not wait for each other. */
 #define WEIR__REDUCE_LANES 8
 
 static inline double weir__row_sum_f32(const float *x, int64_t n)
@@ -43,8 +43,8 @@ static inline double weir__row_sum_f64(const double *x, int64_t n)
     return sum;
 }
 
-/* NaN wins over every number and stays. The last vectors may read some elements twice; that does
- * not change the result. */
+/* A NaN beats every number. The last vectors may read some elements twice, which does not change
+ * the result. */
 #define WEIR__ROW_EXTREME_F32(name, OP, worst)                                     \
     static inline float name(const float *x, int64_t n)                            \
     {                                                                              \

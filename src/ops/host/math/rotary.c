@@ -1,4 +1,4 @@
-/* Rotary position embedding: pairs of elements turned by an angle per position. */
+/* Rotary position embedding: rotates pairs of elements by an angle per position. */
 #include "ops/host/math/rotary.h"
 
 #include "ops/tile.h"

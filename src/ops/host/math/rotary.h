@@ -5,8 +5,8 @@
 #include "ops/host/row.h"
 #include "weir/launch.h"
 
-/* Rows are those of x along its last dim; row r turns by the angles of position
- * r / heads % length. */
+/* Rows are x's rows along its last dim. Row r is rotated by the angles of position r / heads %
+ * length. */
 struct weir__rotary {
     const char *in, *cosines, *sines;
     char *out;

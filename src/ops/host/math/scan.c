@@ -1,4 +1,4 @@
-/* Scans of rows: one row after the other in chunks, or many that lie side by side at once. */
+/* Scans of rows: one row after another in chunks, or many adjacent rows at once. */
 #include "ops/host/math/scan.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 
 enum {
     CHUNK = WEIR__ROW_CHUNK,
-    SIDE_LEAST = 16, /* rows side by side that are worth a walk along all of them */
+    SIDE_LEAST = 16, /* adjacent rows needed for scanning them together */
 };
 
-/* What the elements so far have come to, of each row that is walked. */
+/* The accumulated values of each row that is being scanned. */
 struct state {
     double real[CHUNK];
     float narrow[CHUNK];
@@ -18,8 +18,8 @@ struct state {
     int64_t place[CHUNK];
 };
 
-/* Both steps are for m elements: `along` of one row, from place `first` on; `beside` of one place
- * of m rows. They read compute types and write them. */
+/* Functions for m elements. `along`: of one row, from place `first` on. `beside`: of one place in m
+ * rows. They read and write compute types. */
 struct steps {
     void (*start)(struct state *s, int64_t m);
     void (*along)(struct state *s, void *out, int64_t *places, const void *in, int64_t first,
@@ -28,7 +28,7 @@ struct steps {
                    int64_t m);
 };
 
-/* T: what is read and written; A: what is added up. */
+/* T: type of input and output; A: type of the accumulator. */
 #define TOTALS(name, T, A, held, first_value, combined)                                    \
     static void start_##name(struct state *s, int64_t m)                                   \
     {                                                                                      \
@@ -75,7 +75,7 @@ TOTALS(product_half, float, float, narrow, 1, a *x)
 TOTALS(product_f64, double, double, real, 1, a *x)
 TOTALS(product_i64, int64_t, uint64_t, whole, 1, a *x)
 
-/* The last of equal values; NaN stays, and each later one has its place. */
+/* Of equal values keeps the last. A NaN stays; each later NaN updates the place. */
 #define EXTREMES(name, T, held, op)                                                        \
     static inline void step_##name(T *best, int64_t *at, T x, int64_t place)               \
     {                                                                                      \
@@ -117,7 +117,7 @@ EXTREMES(min_f32, float, narrow, <=)
 EXTREMES(min_f64, double, real, <=)
 EXTREMES(min_i64, int64_t, whole, <=)
 
-/* The first element begins them. */
+/* Starts before the first element: place 0 always sets the state. */
 static void start_extreme(struct state *s, int64_t m)
 {
     (void)s;
@@ -142,18 +142,18 @@ static const struct steps table[][FORMS] = {
     [WEIR__SCAN_MIN] = {EXTREME(min_f32), EXTREME(min_f32), EXTREME(min_f64), EXTREME(min_i64)},
 };
 
-/* A block's walk, in its local memory. */
+/* The state of a block's walk, in its local memory. */
 struct walk {
     const struct weir__scan *a;
     const struct steps *steps;
-    weir_dtype type; /* that is computed on */
+    weir_dtype type; /* the compute type */
     _Alignas(64) char in[WEIR__ROW_BYTES];
     _Alignas(64) char out[WEIR__ROW_BYTES];
     int64_t places[CHUNK];
     struct state state;
 };
 
-/* m elements that lie in_step and out_step apart, from these offsets on. */
+/* Scans m elements that are in_step and out_step apart, from these offsets on. */
 static void step(struct walk *w,
                  void (*fn)(struct state *, void *, int64_t *, const void *, int64_t, int64_t),
                  int64_t in, int64_t in_step, int64_t out, int64_t out_step, int64_t first,
@@ -193,7 +193,7 @@ static void side_by_side(struct walk *w, int64_t in, int64_t out, int64_t m)
              m);
 }
 
-/* Whether neighbouring rows are nearer to each other than the elements of one. */
+/* Whether neighbouring rows are closer in memory than the elements of one row. */
 static bool lie_beside(const struct weir__rows *r)
 {
     int last = r->ndim - 1;
@@ -208,7 +208,7 @@ weir_status WEIR__ISA_NAME(weir__scan_kernel)(const void *args, const weir_block
     const struct weir__scan *a = args;
     const struct weir__rows *r = &a->rows;
     bool beside = lie_beside(r);
-    /* Neighbouring rows share cache lines: two cores should not write them. */
+    /* Neighbouring rows share cache lines, which two cores should not both write. */
     struct weir__range range =
         weir__tile_range(r->count, beside ? 64 / (int64_t)weir__elem_size(a->out_type) : 1, block);
     struct walk *w = block->local;

@@ -1,4 +1,4 @@
-/* Scans: what the elements of a row up to each place come to. */
+/* Scans: each result combines the elements of a row up to its own place. */
 #ifndef WEIR_OPS_HOST_SCAN_H
 #define WEIR_OPS_HOST_SCAN_H
 
@@ -7,14 +7,14 @@
 
 enum weir__scan_kind { WEIR__SCAN_SUM, WEIR__SCAN_PRODUCT, WEIR__SCAN_MAX, WEIR__SCAN_MIN };
 
-/* f32 is added up and multiplied in f64, f16 and bf16 in f32, integers and bool in i64. */
+/* f32 is accumulated in f64, f16 and bf16 in f32, integers and bool in i64. */
 struct weir__scan {
     const char *in;
     char *out;
-    int64_t *places; /* of the largest and the smallest; NULL for sums and products */
+    int64_t *places; /* places of the maxima or minima; NULL for sums and products */
     weir_dtype dtype, out_type;
     unsigned kind;          /* enum weir__scan_kind */
-    struct weir__rows rows; /* places lie as `out` does */
+    struct weir__rows rows; /* `places` has the strides of `out` */
 };
 
 /* The block function; its arguments are the struct above. */

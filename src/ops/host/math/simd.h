@@ -1,7 +1,7 @@
 /* A vector of floats as wide as the instruction set's registers, by GNU vector types.
  *
- * Arithmetic is the compiler's own (a + b, a * 2.0f); here is what it lacks. A result has the same
- * bits at every position in a row: loops pad their last vector instead of falling back to scalar
+ * Arithmetic is built into the compiler (a + b, a * 2.0f); this header adds the rest. A result has
+ * the same bits at every position in a row: loops pad their last vector instead of using scalar
  * code.
  */
 #ifndef WEIR_OPS_HOST_SIMD_H
@@ -42,7 +42,7 @@ static inline void weir__vf_store(float *p, weir__vf v)
     memcpy(p, &v, sizeof v);
 }
 
-/* The first n < WEIR__VF_LANES elements, the others 0. */
+/* Loads the first n < WEIR__VF_LANES elements; the others are 0. */
 static inline weir__vf weir__vf_load_part(const float *p, int64_t n)
 {
     weir__vf v = {0};
@@ -56,7 +56,7 @@ static inline void weir__vf_store_part(float *p, weir__vf v, int64_t n)
     memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
-/* a * b + c, rounded once where the processor can. */
+/* a * b + c, rounded once if the processor can. */
 static inline weir__vf weir__vf_fma(weir__vf a, weir__vf b, weir__vf c)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
@@ -103,7 +103,7 @@ static inline weir__vi weir__vf_sign_bit(weir__vf v)
     return (weir__vi)v & INT32_MIN;
 }
 
-/* Polynomial by Horner, c[n-1] first. */
+/* Evaluates a polynomial by Horner's rule, c[n-1] first. */
 static inline weir__vf weir__vf_poly(weir__vf x, const float *c, int n)
 {
     weir__vf y = weir__vf_set(c[n - 1]);

@@ -71,7 +71,7 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
     const struct weir__softmax *a = args;
     size_t elem = weir__elem_size(a->dtype);
     bool columns = WEIR__ISA_NAME(weir__softmax_is_columns)(a);
-    /* Neighbouring rows share cache lines: two cores should not write them. */
+    /* Neighbouring rows share cache lines, which two cores should not both write. */
     struct weir__range range =
         weir__tile_rows(a->rows.count, columns ? 64 / (int64_t)elem : 1, block);
     weir_dtype type = weir__compute_type(a->dtype);
@@ -107,7 +107,7 @@ weir_status WEIR__ISA_NAME(weir__softmax_kernel)(const void *args, const weir_bl
 }
 
 /* Writes the k largest of n probabilities to best[], their indices to place[]. Of equal ones the
- * first is taken. */
+ * first is selected. */
 #define SELECT(T, type)                                                                     \
     static void select_##T(const type *p, int64_t n, int64_t k, type *best, int32_t *place) \
     {                                                                                       \

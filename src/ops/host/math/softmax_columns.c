@@ -1,6 +1,6 @@
-/* Softmax of many rows side by side, a vector of rows at a time: where adjacent elements in memory
- * belong to different rows, and where rows are too short to be walked one by one. The additions of
- * a row and their order do not depend on the other rows. */
+/* Softmax of many rows side by side, one vector of rows at a time: used if adjacent elements in
+ * memory belong to different rows, or if rows are too short to be computed one by one. The
+ * additions of a row and their order do not depend on the other rows. */
 #include "ops/host/math/norm.h"
 
 #include "ops/host/box.h"
@@ -9,10 +9,10 @@
 
 enum {
     SHORT_ROW = 16,    /* elements */
-    MIN_COLUMNS = 16,  /* fewer are not worth it */
+    MIN_COLUMNS = 16,  /* fewer do not pay */
     MAX_COLUMNS = 256, /* at once */
-    STRIP = 1 << 16,   /* elements of all rows at once, to stay in the second-level cache */
-    ROOM = 1 << 17,    /* elements that the buffers have room for */
+    STRIP = 1 << 16,   /* elements of all rows at once, which stay in the second-level cache */
+    ROOM = 1 << 17,    /* elements in the buffers */
 };
 
 /* Rows of one strip. */
@@ -20,7 +20,7 @@ struct columns {
     int64_t n, width;
     void *out, *max, *sum; /* a maximum and a sum for each column */
     const void *in;
-    int64_t in_step, out_step; /* from an element of a row to its next */
+    int64_t in_step, out_step; /* distance between elements of a row */
 };
 
 static void columns_f32(const struct columns *c)
@@ -86,7 +86,7 @@ static void columns_f64(const struct columns *c)
             out[i * c->out_step + j] *= max[j];
 }
 
-/* Whether the side of the call is packed along the columns, in the compute type. */
+/* Whether this side of the call is packed along the columns, in the compute type. */
 static bool is_direct(const struct weir__softmax *a, const int64_t *stride)
 {
     return stride[a->rows.ndim - 1] == 1 && weir__compute_type(a->dtype) == a->dtype;
@@ -103,7 +103,7 @@ bool WEIR__ISA_NAME(weir__softmax_is_columns)(const struct weir__softmax *a)
            (r->n <= SHORT_ROW || (r->in_step != 1 && r->in_stride[last] == 1));
 }
 
-/* The strip of `width` rows whose elements begin at `in` and `out`. */
+/* Computes the strip of `width` rows whose elements begin at `in` and `out`. */
 static void run_strip(const struct weir__softmax *a, int64_t in, int64_t out, int64_t width,
                       char *local)
 {

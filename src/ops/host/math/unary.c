@@ -63,7 +63,7 @@ ROW(gelu_f64, double, x == -INFINITY ? -0.0 : 0.5 * x * erfc(x * -0.707106781186
 ROW(silu_f64, double, x == -INFINITY ? -0.0 : x * sigmoid(x))
 ROW(sin_f64, double, sin(x))
 ROW(cos_f64, double, cos(x))
-/* By the C library, one by one: tables of angles are small, and made once per step. */
+/* Calls the C library for each element: tables of angles are small, and computed once per step. */
 ROW(sin_f32, float, sinf(x))
 ROW(cos_f32, float, cosf(x))
 
@@ -82,7 +82,7 @@ ROW(bitwise_not_i8, int8_t, ~x)
 ROW(bitwise_not_u8, uint8_t, ~x)
 ROW(bitwise_not_bool, uint8_t, !x)
 
-/* The bounds are the first two values of `constant`; NaN stays. */
+/* The bounds are the first two values of `constant`; NaN stays NaN. */
 #define CLAMP(T, type)                                                                       \
     static void clamp_##T(void *out, const void *const *in, int64_t n, const void *constant) \
     {                                                                                        \

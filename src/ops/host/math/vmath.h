@@ -1,9 +1,9 @@
-/* exp, log and their kin on vectors of floats, within 3 units in the last place
- * (gelu of negative numbers within 7).
+/* exp, log and related functions on vectors of floats, within 3 units in the last place (gelu of
+ * negative numbers within 7).
  *
- * Infinities, NaN and subnormal arguments and results follow the C library's
- * functions, but that subnormal results of silu are less exact. The polynomials
- * are minimax fits on the intervals named.
+ * Infinities, NaN and subnormal arguments and results agree with the C library, except that
+ * subnormal results of silu are less exact. The polynomials are minimax fits on the given
+ * intervals.
  */
 #ifndef WEIR_OPS_HOST_VMATH_H
 #define WEIR_OPS_HOST_VMATH_H
@@ -52,7 +52,7 @@ static inline weir__vf weir__vf_log(weir__vf x)
     weir__vi subnormal = x < 1.17549435e-38f;
     weir__vf scaled = weir__vf_pick(subnormal, x * 8388608.0f, x);
     weir__vi bits = (weir__vi)scaled;
-    /* 0x3f3504f3 is sqrt(1/2); unsigned, since a negative x wraps (and is no number later) */
+    /* 0x3f3504f3 is sqrt(1/2); unsigned, because a negative x wraps (and gives NaN below) */
     weir__vi k = (weir__vi)((weir__vu)bits - 0x3f3504f3u) >> 23;
     weir__vf f = (weir__vf)((weir__vu)bits - ((weir__vu)k << 23)) - 1.0f;
     weir__vf e = __builtin_convertvector(k - (subnormal & 23), weir__vf);
@@ -64,7 +64,7 @@ static inline weir__vf weir__vf_log(weir__vf x)
     y = weir__vf_fma(e, weir__vf_set(WEIR__LN2_HIGH), f + y);
     y = weir__vf_pick(x == INFINITY, x, y);
     y = weir__vf_pick(x == 0.0f, weir__vf_set(-INFINITY), y);
-    /* also NaN */
+    /* also for NaN */
     return weir__vf_pick(x >= 0.0f, y, weir__vf_set(NAN));
 }
 
@@ -78,10 +78,10 @@ static inline weir__vf weir__vf_tanh(weir__vf x)
     weir__vf far = 1.0f - 2.0f / (weir__vf_exp(a + a) + 1.0f);
     weir__vf y = weir__vf_pick(a < 0.625f, near, far);
 
-    return (weir__vf)((weir__vi)y | weir__vf_sign_bit(x)); /* of -0, too */
+    return (weir__vf)((weir__vi)y | weir__vf_sign_bit(x)); /* also for -0 */
 }
 
-/* By exp(-|x|), which cannot overflow and keeps small results exact. */
+/* Uses exp(-|x|), which cannot overflow and keeps small results exact. */
 static inline weir__vf weir__vf_sigmoid(weir__vf x)
 {
     weir__vf e = weir__vf_exp(-weir__vf_abs(x));
@@ -91,12 +91,12 @@ static inline weir__vf weir__vf_sigmoid(weir__vf x)
 
 static inline weir__vf weir__vf_silu(weir__vf x)
 {
-    /* Below -120 the result is less than the smallest subnormal; -inf ends here too. */
+    /* Below -120 the result is smaller than the smallest subnormal; also handles -inf. */
     return weir__vf_pick(x < -120.0f, weir__vf_set(-0.0f), x * weir__vf_sigmoid(x));
 }
 
-/* x * Phi(x), the normal distribution function: near 0 by Phi itself, farther out
- * by the tail Phi(-|x|), which keeps small results exact. */
+/* x * Phi(x), Phi the normal distribution function: near 0 computed from Phi itself, farther out
+ * from the tail Phi(-|x|), which keeps small results exact. */
 static inline weir__vf weir__vf_gelu(weir__vf x)
 {
     /* (Phi(x) - 1/2) / x as a function of x^2, for |x| <= 0.7 */
@@ -110,7 +110,7 @@ static inline weir__vf weir__vf_gelu(weir__vf x)
                               5.909491330e-02f};
     weir__vf magnitude = weir__vf_abs(x), xx = x * x;
     weir__vf near = weir__vf_fma(x, weir__vf_poly(xx, n, 5), weir__vf_set(0.5f));
-    /* Past 15 the tail is 0 in single precision; NaN passes. */
+    /* Beyond 15 the tail is 0 in single precision; NaN passes through. */
     weir__vf a = weir__vf_pick(magnitude > 15.0f, weir__vf_set(15.0f), magnitude);
     weir__vf t = 1.0f / weir__vf_fma(a, weir__vf_set(0.5f), weir__vf_set(1.0f));
     /* a^2 with its rounding error, which exp would magnify. */
@@ -120,7 +120,7 @@ static inline weir__vf weir__vf_gelu(weir__vf x)
     weir__vf error = ((high * high - square) + 2.0f * high * low) + low * low;
     weir__vf density = weir__vf_exp(-0.5f * square) * (1.0f - 0.5f * error);
     weir__vf mills = t * weir__vf_poly(t - 0.4375f, c, 10);
-    /* The smallest factor last, so that it alone may be subnormal. */
+    /* The smallest factor comes last, so that only the final product may be subnormal. */
     weir__vf far = weir__vf_pick(x < 0.0f, x * mills * density, x * (1.0f - density * mills));
 
     far = weir__vf_pick(x < -15.0f, weir__vf_set(-0.0f), far);

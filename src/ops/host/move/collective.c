@@ -13,14 +13,14 @@ static const struct weir__collective_args *peer(const weir_block *block, int ran
 
 /* ---- reducing ---- */
 
-/* Short pieces keep reads and streamed writes going side by side. */
+/* Short pieces let reads and non-temporal writes overlap. */
 enum { NONTEMPORAL_PIECE = 512 };
 
 struct reducer {
     const struct weir__collective_args *a;
     const weir_block *block;
     weir__ew_fn fn;
-    weir_dtype compute; /* rows are brought into this type */
+    weir_dtype compute; /* rows are converted to this type */
     char *sum, *rows[2], *packed;
 };
 
@@ -34,7 +34,7 @@ static struct reducer make_reducer(const struct weir__collective_args *a, const 
     weir_dtype compute = weir__compute_type(a->dtype);
     struct reducer r = {.a = a, .block = block, .sum = block->local};
 
-    /* The sum of narrow integers may not fit their type. Their mean always does. */
+    /* The sum of narrow integers may not fit their type; their mean does. */
     if (a->reduce == WEIR_REDUCE_MEAN && compute != WEIR_F32 && compute != WEIR_F64)
         compute = WEIR_I64;
     r.compute = compute;
@@ -65,7 +65,7 @@ static void divide(void *sum, weir_dtype type, int ranks, int64_t n)
             ((int64_t *)sum)[i] /= ranks;
 }
 
-/* Elements at..at+n-1 reduced, in the tensors' own type. */
+/* Reduces elements at..at+n-1. Returns them in the tensors' type. */
 static const void *reduce_piece(const struct reducer *r, int64_t at, int64_t n)
 {
     int ranks = r->a->ranks;
@@ -95,7 +95,7 @@ static void store(const struct weir__collective_args *a, char *out, const void *
         memcpy(out, piece, (size_t)bytes);
 }
 
-/* The rank's slice of n elements. */
+/* The rank's slice of the n elements. */
 static struct weir__range slice_of(const struct weir__collective_args *a)
 {
     int64_t n = a->numel;
@@ -109,7 +109,7 @@ static struct weir__range slice_of(const struct weir__collective_args *a)
     return weir__reduce_slice(a, a->meet.rank);
 }
 
-/* The second round: the slices of all ranks are ready. */
+/* The second round: gathers the reduced slices of all ranks. */
 static void gather_slices(const struct weir__collective_args *a, const weir_block *block)
 {
     struct weir__range mine = weir__tile_range(a->numel, 64, block);
@@ -127,8 +127,8 @@ static void gather_slices(const struct weir__collective_args *a, const weir_bloc
         WEIR__ISA_NAME(weir__row_stream_end)();
 }
 
-/* The first round. The slice is written with ordinary stores, so that the ranks that read it next
- * find it in the caches. */
+/* The first round. Writes the slice with ordinary stores, so that the ranks that read it next find
+ * it in the caches. */
 static void reduce_slice(const struct reducer *r, struct weir__range slice, char *to)
 {
     struct weir__range mine = weir__tile_range(slice.end - slice.begin, 64, r->block);
@@ -175,7 +175,7 @@ weir_status WEIR__ISA_NAME(weir__reduce_part_kernel)(const void *args, const wei
 
 /* ---- moving ---- */
 
-/* Copies a range of bytes of what the rank gets, seen as one row of pieces. */
+/* The bytes that the rank receives, as one row of pieces. */
 static int64_t bytes_of(const struct weir__collective_args *a)
 {
     int64_t bytes = a->numel * (int64_t)weir__elem_size(a->dtype);

@@ -10,7 +10,7 @@
 #include "weir/launch.h"
 
 enum weir__move {
-    WEIR__MOVE_NONE, /* Send, Barrier: the peers do the work */
+    WEIR__MOVE_NONE, /* Send, Barrier: the peers copy */
     WEIR__MOVE_GATHER,
     WEIR__MOVE_BROADCAST,
     WEIR__MOVE_EXCHANGE,
@@ -18,14 +18,14 @@ enum weir__move {
     WEIR__MOVE_RECEIVE,
 };
 
-/* What a rank shows its peers. */
+/* The arguments of a part, which its peers read. */
 struct weir__collective_args {
     struct weir__meet meet;
     const char *in;
     char *out;
-    int64_t numel; /* of in; of out for a receive */
-    int64_t row;   /* bytes of a row, where counts are of rows */
-    char *reduced; /* in rounds: this rank's slice of the result, for its peers */
+    int64_t numel; /* elements of `in`; for a receive, of `out` */
+    int64_t row;   /* bytes of a row, if counts are in rows */
+    char *reduced; /* in rounds: this rank's slice of the result, read by its peers */
     int ranks;
     int peer; /* the root, or the sender */
     unsigned char dtype;
@@ -33,12 +33,12 @@ struct weir__collective_args {
     unsigned char reduce; /* weir_reduce */
     bool scatter;         /* each rank gets only its own part of the result */
     bool nontemporal;     /* results are written past the caches */
-    bool part;            /* of a reduction, this rank wants only these elements: */
+    bool part;            /* for a reduction: this rank wants only the elements below */
     int64_t first, count; /* elements */
     int64_t counts[];     /* for WEIR__MOVE_COUNTS: sent to each rank, then received */
 };
 
-/* The slice of a reduction that rank `rank` computes for all. */
+/* The slice of a reduction that `rank` computes for all ranks. */
 static inline struct weir__range weir__reduce_slice(const struct weir__collective_args *a, int rank)
 {
     return weir__tile_range(a->numel, 64,
@@ -59,7 +59,7 @@ static inline int64_t weir__rows_before(const int64_t *counts, int n)
     return sum;
 }
 
-/* What rank i, whose arguments are `peer`, has for this rank. */
+/* The piece that rank i, whose arguments are `peer`, holds for this rank. */
 static inline struct weir__piece weir__move_piece(const struct weir__collective_args *a,
                                                   const struct weir__collective_args *peer, int i)
 {
@@ -88,11 +88,11 @@ static inline struct weir__piece weir__move_piece(const struct weir__collective_
 /* The blocks' functions; their arguments are a struct weir__collective_args.
  *
  * Reduce: each rank reduces its own slice of all inputs, in the order of the ranks, and
- * writes it to every output (to its own if `scatter`). An output may be the rank's input:
- * nobody else reads or writes that slice. */
+ * writes it to every output (to its own if `scatter`). An output may be the rank's input, because
+ * no other rank reads or writes that slice. */
 WEIR__ISA_DECLARE(weir_status, weir__reduce_part_kernel,
                   (const void *args, const weir_block *block));
-/* Move: each rank copies what it gets from where it is. */
+/* Move: each rank copies the data it receives from its peers' memory. */
 WEIR__ISA_DECLARE(weir_status, weir__move_part_kernel, (const void *args, const weir_block *block));
 
 #endif

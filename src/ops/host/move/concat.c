@@ -1,4 +1,4 @@
-/* Concatenation by the elementwise walker, piece after piece. */
+/* Concatenation: copies the pieces one after another with the elementwise walker. */
 #include "ops/host/move/concat.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@
 enum {
     SHORT_ROW_BYTES = 1024,
     STRIP_BYTES = 16384,
-    COPIES_AT = 1 << 20, /* in local memory, behind what the walker uses */
+    COPIES_AT = 1 << 20, /* offset in local memory, behind the walker's part */
 };
 
-/* The copy of one piece into the slice of out that begins at `at`. */
+/* Describes the copy of one piece into the slice of out that begins at `at`. */
 static struct weir__ew piece_copy(const struct weir__concat *c, const int64_t *piece, int64_t at)
 {
     struct weir__ew e = {.nin = 1};
@@ -41,9 +41,9 @@ static struct weir__ew piece_copy(const struct weir__concat *c, const int64_t *p
     return e;
 }
 
-/* For outputs whose rows have short parts: copying piece by piece would write each cache line of
- * the output several times. So a few rows are assembled while they are in the first-level cache,
- * then the next few. */
+/* For outputs whose rows consist of short parts. Copying piece by piece would write each cache line
+ * of the output several times. So a few rows are assembled in the first-level cache, then the next
+ * few. */
 static void concat_rows(const struct weir__concat *c, int64_t rows, int64_t inner,
                         const weir_block *block)
 {

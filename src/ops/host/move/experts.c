@@ -1,4 +1,4 @@
-/* Rows of a mixture of experts. */
+/* Kernels for rows of a mixture of experts. */
 #include "ops/host/move/experts.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static inline int64_t read_index(const char *index, weir_dtype type, int64_t at)
                             : ((const int32_t *)(const void *)index)[at];
 }
 
-/* Counts by expert, then where each expert's next entry goes. */
+/* Counting sort: counts entries by expert, then computes each expert's next place. */
 weir_status WEIR__ISA_NAME(weir__expert_order_kernel)(const void *args, const weir_block *block)
 {
     const struct weir__expert_order *a = args;
@@ -66,7 +66,7 @@ static weir_status place_of(const struct weir__expert_sum *a, int64_t token, int
                       (long long)*place, (long long)(token * a->k + j), (long long)a->limit);
 }
 
-/* Columns from..from+n-1 of a token. */
+/* Sums columns from..from+n-1 of a token. */
 static weir_status sum_chunk(const struct weir__expert_sum *a, int64_t token, int64_t from,
                              int64_t n, char *local)
 {

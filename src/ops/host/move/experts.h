@@ -11,11 +11,11 @@ struct weir__expert_order {
     int64_t *order, *places;
     int32_t *ends;
     weir_dtype index_type;
-    int64_t m, n, k; /* entries, experts, and what the numbers of entries are divided by */
+    int64_t m, n, k; /* entries, experts, and the divisor of entry numbers */
     int64_t experts_step, order_step, places_step, ends_step;
 };
 
-/* The largest number of experts: a count for each must fit local memory. */
+/* The largest number of experts: their counts must fit local memory. */
 #define WEIR__EXPERTS_MAX ((int64_t)1 << 16)
 
 /* out[t] = sum over j of weights[t, j] * rows[places[t, j]], j ascending, rounded once. */
@@ -24,7 +24,7 @@ struct weir__expert_sum {
     const char *weights; /* NULL: all 1 */
     char *out;
     weir_dtype dtype, weight_type, index_type;
-    int64_t tokens, k, width, limit; /* limit: how many rows there are */
+    int64_t tokens, k, width, limit; /* limit: number of rows */
     int64_t rows_row, rows_step, places_row, places_step, weights_row, weights_step, out_row,
         out_step;
 };

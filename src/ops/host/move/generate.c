@@ -2,8 +2,8 @@
  *
  * Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
  * 2011) turns (seed, counter) into four words. In single precision counter j
- * gives elements 4j..4j+3, in double precision 2j and 2j+1, so element i never
- * depends on how the tensor is cut. */
+ * gives elements 4j..4j+3, in double precision 2j and 2j+1, so element i does not depend on how the
+ * tensor is cut. */
 #include "ops/host/move/generate.h"
 
 #include "ops/host/math/vmath.h"
@@ -11,7 +11,7 @@
 #include "ops/tile.h"
 
 #define CHUNK WEIR__ROW_CHUNK
-#define LANES (CHUNK / 4) /* counters in one batch */
+#define LANES (CHUNK / 4) /* counters per batch */
 
 /* w[k][j] is word k of counter first + j. */
 static void philox(uint32_t w[4][LANES], uint64_t seed, uint64_t first)
@@ -37,13 +37,13 @@ static void philox(uint32_t w[4][LANES], uint64_t seed, uint64_t first)
     }
 }
 
-/* 24 bits: 0 <= u < 1, each value exact. */
+/* 24 random bits: 0 <= u < 1, each value exact. */
 static inline float unit_f32(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* 53 bits of two words. */
+/* 53 random bits from two words. */
 static inline double unit_f64(uint32_t high, uint32_t low)
 {
     return (double)((uint64_t)(high >> 5) << 26 | low >> 6) * 0x1p-53;
@@ -148,7 +148,7 @@ static void arange_i64(int64_t *row, int64_t first, const struct weir__gen *g)
         row[i] = (int64_t)(start + (uint64_t)(first + i) * step);
 }
 
-/* Elements first..first+CHUNK-1; returns their type. */
+/* Generates elements first..first+CHUNK-1. Returns their type. */
 static weir_dtype generate(void *row, int64_t first, const struct weir__gen *g)
 {
     switch (g->kind) {
@@ -177,7 +177,7 @@ static weir_dtype generate(void *row, int64_t first, const struct weir__gen *g)
     return WEIR_F64;
 }
 
-/* n elements of a packed row to positions first.. of the strided tensor. */
+/* Stores n elements of a packed row to positions first.. of the strided tensor. */
 static void put(const struct weir__gen *g, char *row, weir_dtype type, int64_t first, int64_t n)
 {
     size_t from = weir__elem_size(type), to = weir__elem_size(g->dtype);

@@ -1,4 +1,4 @@
-/* Kernels whose element i depends on i alone: arange and random numbers. */
+/* Kernels whose element i depends only on i: arange and random numbers. */
 #ifndef WEIR_OPS_HOST_GENERATE_H
 #define WEIR_OPS_HOST_GENERATE_H
 
@@ -7,11 +7,11 @@
 
 enum weir__gen_kind {
     WEIR__GEN_ARANGE_F64,  /* a + i * b in doubles */
-    WEIR__GEN_ARANGE_I64,  /* the same in integers, wrapping */
-    WEIR__GEN_UNIFORM_F32, /* a .. b */
+    WEIR__GEN_ARANGE_I64,  /* the same in i64, wrapping */
+    WEIR__GEN_UNIFORM_F32, /* uniform in a .. b */
     WEIR__GEN_UNIFORM_F64,
-    WEIR__GEN_UNIFORM_I64, /* integers a .. b-1 */
-    WEIR__GEN_NORMAL_F32,  /* mean a, deviation b */
+    WEIR__GEN_UNIFORM_I64, /* uniform integers in a .. b-1 */
+    WEIR__GEN_NORMAL_F32,  /* mean a, standard deviation b */
     WEIR__GEN_NORMAL_F64,
 };
 

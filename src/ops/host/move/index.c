@@ -1,4 +1,4 @@
-/* Kernels that follow indices. */
+/* Kernels that read and write by index. */
 #include "ops/host/move/index.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static weir_status out_of_range(const char *name, int64_t index, int64_t positio
                       name, (long long)index, (long long)position, (long long)limit);
 }
 
-/* Offset of step i in tensor k. */
+/* Element offset of step i in tensor k. */
 static inline int64_t offset(const struct weir__steps *s, int k, int64_t i)
 {
     int64_t at = 0;
@@ -32,13 +32,13 @@ static inline int64_t offset(const struct weir__steps *s, int k, int64_t i)
     return at + i * s->stride[k][0];
 }
 
-/* How many steps from i on lie along the last dim. */
+/* The number of steps from i on along the last dim. */
 static inline int64_t run_length(const struct weir__steps *s, int64_t i)
 {
     return s->shape[s->ndim - 1] - i % s->shape[s->ndim - 1];
 }
 
-/* Copies n elements from one stride to another, without looking at their values. */
+/* Copies n elements between two strides, as bytes. */
 static void move(char *dst, int64_t dst_step, const char *src, int64_t src_step, size_t elem,
                  int64_t n)
 {
@@ -120,7 +120,7 @@ weir_status WEIR__ISA_NAME(weir__gather_kernel)(const void *args, const weir_blo
     return WEIR_OK;
 }
 
-/* A run of additions along inner's last dim, for targets begin..end-1. */
+/* A run of updates along inner's last dim, for targets begin..end-1. */
 struct scatter_run {
     char *x;
     const char *index, *source;
@@ -128,7 +128,7 @@ struct scatter_run {
     struct weir__range target;
 };
 
-/* f16 and bf16 add in f32 and round each time; integers wrap. */
+/* f16 and bf16 add in f32 and round at each addition; integers wrap. */
 #define SCATTER_RUN(T, type, sum)                                                          \
     static int64_t scatter_##T(const struct weir__scatter *a, const struct scatter_run *r) \
     {                                                                                      \
@@ -164,7 +164,7 @@ static const scatter_fn scatter_fns[WEIR_DTYPE_COUNT] = {
     [WEIR_I8] = scatter_i8,     [WEIR_U8] = scatter_u8,
 };
 
-/* The same without addition: one function for each size of an element. */
+/* The same without addition: one function per element size. */
 SCATTER_RUN(bytes1, uint8_t, ((void)x, y))
 SCATTER_RUN(bytes2, uint16_t, ((void)x, y))
 SCATTER_RUN(bytes4, uint32_t, ((void)x, y))
@@ -186,8 +186,7 @@ static scatter_fn scatter_fn_of(const struct weir__scatter *a)
     }
 }
 
-/* Goes through all entries along the dim, for inner positions begin..end-1 of one outer
- * position. */
+/* Processes all entries along the dim, for inner positions begin..end-1 of one outer position. */
 static weir_status scatter_slab(const struct weir__scatter *a, int64_t o, struct weir__range inner,
                                 struct weir__range target)
 {

@@ -30,7 +30,7 @@ static bool is_expert(const struct weir__moe *a, int64_t e)
 
 /* ---- dispatch ---- */
 
-/* Rows for each expert by source rank, into starts. */
+/* Counts the rows for each expert by source rank, into starts. */
 static weir_status count_rows(const struct weir__moe *a, const weir_block *block)
 {
     memset(a->starts, 0, (size_t)(a->ranks * a->nexperts) * sizeof *a->starts);
@@ -48,8 +48,8 @@ static weir_status count_rows(const struct weir__moe *a, const weir_block *block
     return WEIR_OK;
 }
 
-/* Turns counts into the first row of each (rank, expert) on the expert's rank. Returns how many
- * rows this rank's experts get. */
+/* Turns counts into the first row of each (rank, expert) on the expert's rank. Returns the number
+ * of rows of this rank's experts. */
 static int64_t place_rows(const struct weir__moe *a)
 {
     int64_t per = a->nexperts / a->ranks, mine = 0;
@@ -75,7 +75,7 @@ static int64_t place_rows(const struct weir__moe *a)
     return mine;
 }
 
-/* Finds where this rank's tokens go, and where its rows come from. */
+/* Computes the destinations of this rank's tokens, and the sources of its rows. */
 static void route_rows(const struct weir__moe *a, const weir_block *block)
 {
     int64_t per = a->nexperts / a->ranks;

@@ -1,11 +1,11 @@
-/* Coordinates of the elements that are not zero. */
+/* Coordinates of the nonzero elements. */
 #include "ops/host/move/nonzero.h"
 
 #include "ops/host/row.h"
 #include "ops/tile.h"
 
-/* Returns bytes, one for each element from p on, that are not 0 where the element is not; *n gets
- * how many. */
+/* Returns one byte per element from p on, nonzero if the element is; *n gets the number of
+ * bytes. */
 static const uint8_t *load_flags(const struct weir__nonzero *a, void *buffer, int64_t p,
                                  int64_t end, int64_t *n)
 {
@@ -38,7 +38,7 @@ static int64_t count(const struct weir__nonzero *a, void *buffer, struct weir__r
     return total;
 }
 
-/* The coordinates of position p, all but the last, go to coord. */
+/* Writes the coordinates of position p, except the last one, to coord. */
 static void find_coords(const struct weir__nonzero *a, int64_t p, int64_t *coord)
 {
     int last = a->coords - 1;
@@ -62,7 +62,7 @@ static void write(const struct weir__nonzero *a, void *buffer, struct weir__rang
 
         m = 0;
         for (int64_t i = 0; i < n; i++) {
-            found[m] = p + i; /* overwritten by the next unless it is nonzero */
+            found[m] = p + i; /* overwritten by the next position unless this one is nonzero */
             m += flags[i] != 0;
         }
         for (int64_t i = 0; i < m; i++, row++) {
@@ -80,7 +80,7 @@ static void write(const struct weir__nonzero *a, void *buffer, struct weir__rang
     }
 }
 
-/* This block's part of the rows that hold no coordinates. */
+/* Fills this block's part of the rows past the count with -1. */
 static void pad(const struct weir__nonzero *a, int64_t total, const weir_block *block)
 {
     int64_t rest = a->numel - total, share = rest / block->count + 1;

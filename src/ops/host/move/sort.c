@@ -1,7 +1,7 @@
 /* Stable sorting by keys: unsigned integers in the order of the values.
  *
- * NaN is larger than any number; all NaN are equal, and so are -0 and 0. The keys express that, so
- * the sort reads no values. */
+ * NaN is larger than any number; all NaN are equal, and so are -0 and 0. Keys encode this, so the
+ * sort compares keys only. */
 #include "ops/host/move/sort.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "ops/tile.h"
 
 #define CHUNK WEIR__ROW_CHUNK
-/* With fewer elements than this, insertion is faster than counting digits. */
+/* With fewer elements than this, insertion sort is faster than counting digits. */
 #define SMALL 48
 
 static inline uint64_t key_f32(float x)
@@ -33,13 +33,13 @@ static inline uint64_t key_f64(double x)
     return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
-/* Keys of n elements in ascending order of the wanted result. */
+/* Makes the keys of n elements, ascending in the requested order. */
 static void make_keys(uint64_t *keys, const void *row, weir_dtype type, int64_t n, bool descending)
 {
     uint64_t flip = descending ? UINT64_MAX : 0;
 
     if (type == WEIR_F32) {
-        /* Only the low half is flipped: the digits of the high one need no pass. */
+        /* Flips only the low half, so that the digits of the high half need no pass. */
         flip &= UINT32_MAX;
         for (int64_t i = 0; i < n; i++)
             keys[i] = key_f32(((const float *)row)[i]) ^ flip;
@@ -75,8 +75,8 @@ static void sort_small(uint64_t *keys, uint32_t *places, int64_t n)
     }
 }
 
-/* Least significant of `digits` bytes first; returns whichever of the two place arrays holds
- * the result. Digits that all keys share take no pass. */
+/* Radix sort of `digits` bytes, least significant first. Returns the one of the two place arrays
+ * that holds the result. A digit with the same value in all keys needs no pass. */
 static uint32_t *sort_radix(uint64_t *keys, uint32_t *places, uint64_t *keys2, uint32_t *places2,
                             int64_t n, int digits)
 {
@@ -113,7 +113,7 @@ static uint32_t *sort_radix(uint64_t *keys, uint32_t *places, uint64_t *keys2, u
     return places;
 }
 
-/* Rows in memory and the buffers to sort them with. */
+/* A row in memory and the buffers to sort it. */
 struct sorter {
     const struct weir__sort *a;
     char *chunk; /* WEIR__ROW_BYTES */
@@ -143,7 +143,7 @@ static const uint32_t *sort_row(const struct sorter *s, const char *in)
     return places;
 }
 
-/* Keeps the first k of the order sorted while it goes through the row. */
+/* Keeps the first k elements sorted in one pass over the row. */
 static const uint32_t *select_row(const struct sorter *s, const char *in)
 {
     const struct weir__sort *a = s->a;

@@ -1,4 +1,4 @@
-/* Sorting rows, whole or the first k. */
+/* Sorts rows, or selects their first k elements. */
 #ifndef WEIR_OPS_HOST_SORT_H
 #define WEIR_OPS_HOST_SORT_H
 
@@ -11,26 +11,27 @@ struct weir__sort {
     int64_t *indices;
     weir_dtype dtype;
     bool descending;
-    int64_t k;       /* how many elements of each row are asked for */
-    char *wide_rows; /* WEIR__SORT_BYTES(n) per block, where local memory is too small; else NULL */
-    struct weir__rows rows; /* of in and values; indices lie as values do */
+    int64_t k;       /* requested elements of each row */
+    char *wide_rows; /* WEIR__SORT_BYTES(n) per block, if local memory is too small; else NULL */
+    struct weir__rows rows; /* of in and values; indices have the strides of values */
 };
 
-/* Up to this many are selected in one pass over the row. For more, the whole row is sorted. */
+/* Up to this many elements are selected in one pass over the row. For more, the whole row is
+ * sorted. */
 #define WEIR__SORT_SELECT 64
-/* What sorting a row of n needs: two times keys and places. */
+/* Memory to sort a row of n: keys and places, twice. */
 #define WEIR__SORT_BYTES(n) ((size_t)(n)*24)
 /* Places are 32 bits wide. */
 #define WEIR__SORT_MAX ((int64_t)UINT32_MAX)
-/* The part of local memory that rows may take. */
+/* The part of local memory for rows. */
 #define WEIR__SORT_LOCAL (WEIR_LOCAL_BYTES / 2)
 
-/* GPUs sort rows of up to 2^WEIR__GPU_SORT_WARP elements by a warp each. */
+/* GPUs sort rows of up to 2^WEIR__GPU_SORT_WARP elements with one warp each. */
 #define WEIR__GPU_SORT_WARP 7
-/* GPUs sort rows longer than WEIR__GPU_SORT_SHARED by many blocks, some rows at once: in three
- * phases for each byte of a key, which are as many as an element has. A block has a tile of
- * elements. Scratch memory has two times keys (of 4 bytes at least) and places for each element,
- * and 256 counts for each tile. */
+/* GPUs sort rows longer than WEIR__GPU_SORT_SHARED with many blocks, several rows at once: in three
+ * phases for each byte of a key; a key has as many bytes as an element. A block takes a tile of
+ * elements. Scratch memory holds keys (of at least 4 bytes) and places for each element, both
+ * twice, and 256 counts for each tile. */
 #define WEIR__GPU_SORT_SHARED 2048
 #define WEIR__SORT_TILE(key_bytes) ((key_bytes) > 4 ? 2048 : 4096)
 

@@ -1,4 +1,4 @@
-/* Transposing copies through a tile that stays in the first-level cache. */
+/* Transposes through a tile that stays in the first-level cache. */
 #include "ops/host/move/transpose.h"
 
 #include "ops/host/box.h"

@@ -1,4 +1,4 @@
-/* Copies between views whose fastest dims differ, tile by tile. */
+/* Copies between views that are contiguous along different dims, tile by tile. */
 #ifndef WEIR_OPS_HOST_TRANSPOSE_H
 #define WEIR_OPS_HOST_TRANSPOSE_H
 
@@ -7,17 +7,16 @@
 
 #define WEIR__TRANSPOSE_TILE 64
 
-/* out[.., r, c] = in[.., r, c]: neighbours along c are together in out, those
- * along r in in. Strides are in elements. */
+/* out[.., r, c] = in[.., r, c]: out is contiguous along c, in along r. Strides are in elements. */
 struct weir__transpose {
     char *out;
     const char *in;
     weir_dtype out_type, in_type;
     int64_t rows, cols;
-    int64_t out_row; /* from row to row in out */
-    int64_t in_col;  /* from column to column in in */
+    int64_t out_row; /* row stride of out */
+    int64_t in_col;  /* column stride of in */
     int nouter;
-    int64_t outer; /* how many matrices */
+    int64_t outer; /* number of matrices */
     int64_t shape[WEIR_MAX_DIMS], out_stride[WEIR_MAX_DIMS], in_stride[WEIR_MAX_DIMS];
 };
 

@@ -1,8 +1,7 @@
 /* Scaled dot product attention on one core, one block of query rows at a time.
  *
- * The keys are walked in blocks; a running maximum and sum make the softmax exact
- * without a matrix of all scores. Query heads that share a key head are rows of
- * one problem.
+ * The keys are processed in blocks; a running maximum and sum give the exact softmax without a
+ * matrix of all scores. Query heads that share a key head are rows of one problem.
  */
 #ifndef WEIR_OPS_HOST_ATTENTION_H
 #define WEIR_OPS_HOST_ATTENTION_H
@@ -23,28 +22,28 @@ struct weir__attention_operand {
 struct weir__attention {
     struct weir__attention_operand q, k, v, mask; /* mask.data may be NULL */
     char *out;                                    /* contiguous; see weir__attention_place */
-    weir_dtype dtype, mask_dtype;                 /* the mask's is bool or dtype */
+    weir_dtype dtype, mask_dtype;                 /* mask_dtype is bool or dtype */
     bool causal;
     bool rows_first; /* the output is [batch..., lq, heads, dv], else [batch..., heads, lq, dv] */
     int ndims;       /* batch dims */
     int64_t shape[WEIR__ATTENTION_DIMS];
     int64_t heads, key_heads, lq, lk, d, dv;
     double scale;
-    /* How the problem is cut, from its shape alone: row_blocks * key_heads * batches
-     * units, each of row_block rows against key_block keys at a time. Both are
-     * multiples of 48, or row_block of 24. */
+    /* The cut, which depends only on the shape: row_blocks * key_heads * batches units, each of
+     * row_block rows, with key_block keys at a time. Both are multiples of 48, or row_block of
+     * 24. */
     int64_t row_block, key_block, row_blocks;
-    /* The keys are cut into this many parts, on the host of split_keys each. If there are several,
-     * their results go to scratch memory: for each query row and part dv sums, their maximum and
-     * their total, of the compute type. */
+    /* The keys are cut into `splits` parts, on the host of split_keys keys each. If there are
+     * several parts, their results go to scratch memory: for each query row and part, dv sums,
+     * their maximum and their total, in the compute type. */
     int64_t splits;
     float *partial;
     int64_t split_keys;
-    bool few; /* on the host: at most WEIR__ATTENTION_FEW rows to a key head */
+    bool few; /* on the host: a key head has at most WEIR__ATTENTION_FEW rows */
 };
 
-/* Where the row of a query begins in the output, in elements. Queries are numbered through
- * [batch..., heads, lq].
+/* The offset of a query's row in the output, in elements. Queries are numbered through [batch...,
+ * heads, lq].
  */
 static inline int64_t weir__attention_place(const struct weir__attention *a, int64_t row)
 {
@@ -55,17 +54,18 @@ static inline int64_t weir__attention_place(const struct weir__attention *a, int
     return ((batch * a->lq + row % a->lq) * a->heads + head % a->heads) * a->dv;
 }
 
-/* Whether weir__attention_bf16 takes the problem: many rows of bf16, and a processor that
- * multiplies pairs of them. Its units are not in parts. */
+/* Whether weir__attention_bf16 handles the problem: it has many rows of bf16, and the processor
+ * multiplies pairs of bf16. Its units are not split into parts. */
 static inline bool weir__attention_takes_pairs(const struct weir__attention *a)
 {
     return a->dtype == WEIR_BF16 && !a->few && a->splits == 1 &&
            weir__isa_best_pairs() != WEIR__ISA_NO_PAIRS;
 }
 
-/* Computes one part of one unit; the first is for f32, f16 and bf16, the second for bf16 where
- * weir__attention_takes_pairs, the third for f64. Then, where there are several parts, `combine`
- * computes one row of the output. Each result is the same whoever computes it. threads  any. */
+/* Computes one part of one unit: the first function for f32, f16 and bf16, the second for bf16 if
+ * weir__attention_takes_pairs, the third for f64. If there are several parts, `combine` then
+ * computes one row of the output. Results do not depend on which thread computes them. threads
+ * any. */
 WEIR__ISA_DECLARE(void, weir__attention_f32,
                   (const struct weir__attention *a, int64_t unit, void *local));
 WEIR__ISA_DECLARE(void, weir__attention_bf16,

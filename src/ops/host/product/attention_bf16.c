@@ -1,8 +1,8 @@
-/* Attention of many query rows of bf16 by instructions that multiply pairs (pairs.h): scores and
- * what the values add up to are f32, the weights between them bf16, as PyTorch's are.
+/* Attention of many query rows of bf16, with instructions that multiply pairs (pairs.h). Scores and
+ * weighted sums are f32; the weights between them are bf16, as in PyTorch.
  *
- * A row's weights are 2^(score - top), scores in units of ln 2; its total is that of the rounded
- * weights, so that their errors do not add up in one direction.
+ * A row's weights are 2^(score - top), scores in units of ln 2. A row's total is the sum of the
+ * rounded weights, so that rounding errors cancel.
  */
 #include "ops/host/product/attention.h"
 
@@ -15,18 +15,18 @@
 
 struct many {
     struct unit u;
-    int64_t wide_d, wide_dv, wide_keys; /* in whole tiles; wide_keys: of key_block */
+    int64_t wide_d, wide_dv, wide_keys; /* padded to whole tiles; wide_keys: of key_block */
     uint16_t *queries;                  /* [rows][wide_d] */
     uint32_t *keys;                     /* panels of 16 keys, [wide_d / 2][16] */
     uint32_t *values;                   /* panels of 16 columns, [wide_keys / 2][16] */
     float *scores;                      /* [UNIT][wide_keys] */
-    uint16_t *weights;                  /* the same */
+    uint16_t *weights;                  /* [UNIT][wide_keys] */
     float *sums;                        /* [rows][wide_dv] */
-    float *top, *total;                 /* of each row */
+    float *top, *total;                 /* per row */
     void (*multiply)(const struct pair_tile *tile);
 };
 
-/* Rows beyond the last are zeros. */
+/* Copies the unit's rows of q; rows beyond the last are zeros. */
 static void copy_rows_of_q(const struct many *m)
 {
     const struct weir__attention *a = m->u.a;
@@ -44,7 +44,7 @@ static void copy_rows_of_q(const struct many *m)
     }
 }
 
-/* The block of keys that is being computed with, and their values. */
+/* Packs the current block of keys and their values. */
 static void pack_keys_and_values(const struct many *m)
 {
     const struct weir__attention *a = m->u.a;
@@ -61,7 +61,7 @@ static void pack_keys_and_values(const struct many *m)
                             a->v.row, a->v.col);
 }
 
-/* Scales the scores of row r and hides what is masked. */
+/* Scales the scores of row r and masks them. */
 static void mask_scores(const struct many *m, int64_t r, float *score)
 {
     const struct unit *u = &m->u;
@@ -86,13 +86,13 @@ static void mask_scores(const struct many *m, int64_t r, float *score)
         score[j] = -INFINITY;
 }
 
-/* 2^x with an error below 3e-6, for weights. The result is at most 1, up to rounding; it is 0 for
- * -inf. */
+/* 2^x with an error below 3e-6, for weights: x is at most 0, up to rounding. The result for -inf is
+ * 0. */
 ALWAYS_INLINE __m512 exp2_of(__m512 x)
 {
     __m512 n, r, y;
 
-    x = _mm512_max_ps(_mm512_set1_ps(-200), x); /* NaN stays */
+    x = _mm512_max_ps(_mm512_set1_ps(-200), x); /* NaN stays NaN */
     n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     r = _mm512_sub_ps(x, n);
     y = _mm512_set1_ps(9.570101276e-03f);
@@ -113,8 +113,8 @@ ALWAYS_INLINE __mmask16 lanes_in(int64_t n)
     return n >= PANEL ? 0xffff : (__mmask16)((1u << n) - 1);
 }
 
-/* Row r, whose scores times `scale` are in units of ln 2. Turns its scores into weights, and scales
- * the sums so far to the new maximum. */
+/* Turns the scores of row r into weights, and rescales the sums so far to the new maximum. Scores
+ * times `scale` are in units of ln 2. */
 static TARGET_BF16 void soften_scores(const struct many *m, int64_t r, float scale)
 {
     const int64_t keys = m->u.keys;
@@ -129,10 +129,11 @@ static TARGET_BF16 void soften_scores(const struct many *m, int64_t r, float sca
         const __mmask16 in = lanes_in(keys - j);
         const __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(in, score + j), scales);
 
-        most = _mm512_mask_max_ps(most, in, x, most); /* NaN is passed over */
+        most = _mm512_mask_max_ps(most, in, x, most); /* ignores NaN */
     }
     top = _mm512_reduce_max_ps(_mm512_max_ps(most, _mm512_set1_ps(m->top[r])));
-    base = _mm512_set1_ps(top == -INFINITY ? 0 : -top); /* weights of nothing are 0, not NaN */
+    base = _mm512_set1_ps(top == -INFINITY ? 0 : -top); /* if all keys are masked, weights are 0,
+                                                         * not NaN */
     for (int64_t j = 0; j < wide(keys); j += PANEL) {
         const __mmask16 in = j < keys ? lanes_in(keys - j) : 0;
         const __m512 x = _mm512_maskz_loadu_ps(in, score + j);
@@ -151,7 +152,7 @@ static TARGET_BF16 void soften_scores(const struct many *m, int64_t r, float sca
                              _mm512_mul_ps(_mm512_loadu_ps(sums + i), _mm512_set1_ps(factor)));
 }
 
-/* Rows r0 .. r0 + UNIT of the unit against the keys at hand. */
+/* Processes rows r0 .. r0 + UNIT of the unit with the current keys. */
 static void attend_tile(const struct many *m, int64_t r0)
 {
     const struct weir__attention *a = m->u.a;
@@ -251,6 +252,6 @@ void WEIR__ISA_NAME(weir__attention_bf16)(const struct weir__attention *a, int64
     attend_pairs(a, unit, local);
 #else
     WEIR__ISA_NAME(weir__attention_f32)
-    (a, unit, local); /* no such processor has the instructions */
+    (a, unit, local); /* no processor of this level has the instructions */
 #endif
 }

@@ -1,6 +1,5 @@
 /* Attention of at most WEIR__ATTENTION_FEW query rows to a key head, as when tokens are generated
- * one by one: the keys are read once, where they lie. Rows of scores, one after the other. See
- * attention_real.h. */
+ * one by one: the keys are read once, in place. Scores are stored in rows. See attention_real.h. */
 #ifndef WEIR_OPS_HOST_ATTENTION_FEW_H
 #define WEIR_OPS_HOST_ATTENTION_FEW_H
 
@@ -8,21 +7,21 @@
 
 #define KEYS_AHEAD 16
 #define VALUE_VECS \
-    (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2) /* with four rows this takes all registers */
+    (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2) /* with four rows this uses all registers */
 
 static int64_t padded(int64_t n)
 {
     return weir__div_up(n, LANES) * LANES;
 }
 
-/* What is read of a row at a time. Of bf16 that is two vectors: the elements at even positions and
- * those at odd ones, which take one instruction each. */
+/* Vectors of a row that are read at a time. For bf16 there are two: the elements at even and at odd
+ * positions, each extracted by one instruction. */
 ALWAYS_INLINE int step_vecs(weir_dtype dtype)
 {
     return !WEIR__REAL_F64 && dtype == WEIR_BF16 ? 2 : 1;
 }
 
-/* The position of element i of a row in vectors that were read like that. */
+/* The index of element i of a row in vectors read that way. */
 static int64_t place_in_step(int64_t i, weir_dtype dtype)
 {
     const int64_t at = i % (2 * LANES);
@@ -30,7 +29,7 @@ static int64_t place_in_step(int64_t i, weir_dtype dtype)
     return step_vecs(dtype) == 1 ? i : i - at + at / 2 + at % 2 * LANES;
 }
 
-/* The elements from `at` on, of which n are there; zeros beyond. */
+/* Loads the elements from `at` on, of which n exist; zeros beyond. */
 ALWAYS_INLINE void load_step(vec *out, const char *src, int64_t at, int64_t n, weir_dtype dtype)
 {
 #if !WEIR__REAL_F64
@@ -50,14 +49,15 @@ ALWAYS_INLINE void load_step(vec *out, const char *src, int64_t at, int64_t n, w
     out[0] = weir__likely(n >= LANES) ? load_vec(src, at, dtype) : load_part(src, at, n, dtype);
 }
 
-/* Rows that are contiguous: where they lie, or copies of them. */
+/* Contiguous rows: in place, or copies. */
 struct lines {
     const char *data;
     int64_t step; /* elements */
     weir_dtype dtype;
 };
 
-/* The keys at hand of an operand, rows of n elements, by `copies` if need be. */
+/* The current keys or values of an operand, rows of n elements; copied to `copies` if they are not
+ * contiguous. */
 static struct lines lines_at_hand(const struct unit *u, const struct weir__attention_operand *o,
                                   const char *data, int64_t n, real *copies)
 {
@@ -78,7 +78,7 @@ static int64_t query_step(const struct unit *u)
     return weir__div_up(u->a->d, 2 * LANES) * 2 * LANES;
 }
 
-/* As vectors that meet those of the keys. */
+/* Copies the queries in the order of elements that load_step gives the keys. */
 static void copy_queries(const struct unit *u)
 {
     const struct weir__attention *a = u->a;
@@ -96,17 +96,17 @@ static void copy_queries(const struct unit *u)
 
 /* ---- scores ---- */
 
-/* The keys at hand and what comes after them. */
+/* The current keys, and the memory to prefetch. */
 struct scoring {
-    real *scores; /* of the rows at hand */
+    real *scores; /* of the current rows */
     const real *queries;
-    const char *keys, *values; /* of the keys at hand */
+    const char *keys, *values; /* of the current keys */
     int64_t d, rows, query_step, score_step;
-    int64_t key_step, key_bytes; /* from row to row, and of a row; bytes */
+    int64_t key_step, key_bytes; /* distance between rows, and size of a row; bytes */
     int64_t value_step, value_bytes;
 };
 
-/* Scores of `rows` rows against `keys` keys, both constants where it is called. */
+/* Scores of `rows` rows with `keys` keys, both constants at each call. */
 ALWAYS_INLINE void dot_keys(const struct scoring *s, int rows, int keys, const real *queries,
                             real *scores, weir_dtype dtype)
 {
@@ -150,8 +150,8 @@ ALWAYS_INLINE void ask_for_row(const char *row, int64_t bytes)
         __builtin_prefetch(row + at, 0, 2);
 }
 
-/* Computes all rows against this many keys. Meanwhile it prefetches the next keys, and the values
- * of these. */
+/* Computes the scores of all rows with this many keys. Meanwhile prefetches the next keys, and the
+ * values of these keys. */
 ALWAYS_INLINE void score_some(struct scoring *s, int keys, weir_dtype dtype)
 {
     int64_t r = 0;
@@ -210,7 +210,7 @@ static void score_keys(const struct unit *u)
 
 /* ---- weights ---- */
 
-/* Scales the scores of row r and hides what is masked. */
+/* Scales the scores of row r and masks them. */
 static void mask_row(const struct unit *u, int64_t r)
 {
     const struct weir__attention *a = u->a;
@@ -236,7 +236,7 @@ static void mask_row(const struct unit *u, int64_t r)
         score[j] = -(real)INFINITY;
 }
 
-/* The largest of the n scores, a multiple of LANES, and `top`; NaN is passed over. */
+/* The maximum of `top` and the n scores, n a multiple of LANES; ignores NaN. */
 static real largest(const real *score, int64_t n, real top)
 {
     vec most = vec_set(top);
@@ -270,7 +270,7 @@ static real weigh(real *score, int64_t n, real top)
     return lanes_sum(sum);
 }
 
-/* Row r: turns scores into weights, and scales the sums so far to the new maximum. */
+/* Turns the scores of row r into weights, and rescales the sums so far to the new maximum. */
 static void soften_row(const struct unit *u, int64_t r)
 {
     real *score = u->scores + r * u->a->key_block;
@@ -278,7 +278,8 @@ static void soften_row(const struct unit *u, int64_t r)
     const real top = largest(score, u->keys_padded, u->top[r]);
     real factor;
 
-    if (top == -(real)INFINITY) { /* nothing takes part yet; NaN among the scores counts */
+    if (top == -(real)INFINITY) { /* all keys so far are masked; but a NaN among the scores
+                                   * counts */
         bool nan = false;
 
         for (int64_t j = 0; j < u->keys; j++) {
@@ -299,9 +300,9 @@ static void soften_row(const struct unit *u, int64_t r)
 
 /* ---- values ---- */
 
-/* Adds to `rows` rows of sums from r on the columns from i on, of which n are there, of all values
- * at hand. `rows`, and `nv`, in whole vectors that many columns, are constants where it is called.
- * One row alone has two chains of sums, which are shorter than the wait for one. */
+/* Adds the current values to `rows` rows of sums from r on, in the columns from i on, of which n
+ * exist. `rows`, and `nv`, the number of vectors of columns, are constants at each call. A single
+ * row uses two chains of sums, to hide the latency of additions. */
 ALWAYS_INLINE void add_columns(const struct unit *u, const struct lines *v, int rows, int nv,
                                int64_t r, int64_t i, int64_t n, weir_dtype dtype)
 {

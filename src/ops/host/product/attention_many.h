@@ -1,6 +1,6 @@
-/* Attention of many query rows: panels of NR rows, a vector lane to a row, so that maxima and sums
- * of a row never cross lanes and weights are at once what the second product reads. See
- * attention_real.h. */
+/* Attention of many query rows: panels of NR rows, one vector lane per row, so that a row's maximum
+ * and sum never cross lanes, and the weights already have the layout of the second product's
+ * operand. See attention_real.h. */
 #ifndef WEIR_OPS_HOST_ATTENTION_MANY_H
 #define WEIR_OPS_HOST_ATTENTION_MANY_H
 
@@ -9,11 +9,11 @@
 /* A panel of the unit's rows. */
 struct panel {
     int64_t row0;  /* in the unit */
-    int64_t width; /* lanes in use: tile_cols of its rows */
+    int64_t width; /* lanes in use: tile_cols of the number of rows */
     const real *queries;
     real *scores, *sums;
-    _Alignas(64) real limit[NR]; /* keys at hand from this one on are hidden by causality */
-    bool causal;                 /* some are */
+    _Alignas(64) real limit[NR]; /* causality hides the current keys from this one on */
+    bool causal;                 /* causality hides some keys */
 };
 
 static void make_panel(struct panel *p, const struct unit *u, int64_t row0)
@@ -56,7 +56,7 @@ static void score_panel(const struct unit *u, const struct panel *p)
                    NR, NULL, p->scores + j * NR, NR, false);
 }
 
-/* The mask of the panel's rows for the keys at hand, as [key][NR]. */
+/* Reads the mask of the panel's rows for the current keys, as [key][NR]. */
 static void read_mask(const struct unit *u, const struct panel *p)
 {
     const struct weir__attention *a = u->a;
@@ -107,8 +107,8 @@ ALWAYS_INLINE vec exp_lanes(vec x)
 #endif
 }
 
-/* One vector of rows: scales and masks its scores, turns them into weights, and scales the sums so
- * far to the new maximum. Callers pass the kinds of mask as constants. */
+/* For one vector of rows: scales and masks the scores, turns them into weights, and rescales the
+ * sums so far to the new maximum. Callers pass the kinds of mask as constants. */
 ALWAYS_INLINE void soften_lanes(const struct unit *u, const struct panel *p, int64_t lane,
                                 bool causal, bool bools, bool floats)
 {
@@ -133,7 +133,8 @@ ALWAYS_INLINE void soften_lanes(const struct unit *u, const struct panel *p, int
         *at = x;
         top = larger(x, top);
     }
-    base = pick_lanes(top == none, vec_set(0), top); /* weights of nothing are 0, not NaN */
+    base = pick_lanes(top == none, vec_set(0), top); /* if all keys are masked, weights are 0, not
+                                                      * NaN */
     for (int64_t j = 0; j < u->keys; j++) {
         vec *const at = (vec *)(p->scores + j * NR + lane);
         const vec weight = exp_lanes(*at - base);
@@ -168,7 +169,7 @@ static void soften_panel(const struct unit *u, const struct panel *p)
             soften_lanes(u, p, lane, true, false, true);
 }
 
-/* sums += values, transposed, by the weights of the panel. */
+/* sums += transposed values times the weights of the panel. */
 static void add_values(const struct unit *u, const struct panel *p)
 {
     const int64_t dv = u->a->dv;

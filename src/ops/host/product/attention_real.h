@@ -2,7 +2,7 @@
 #include "ops/host/product/attention_few.h"
 #include "ops/host/product/attention_many.h"
 
-/* Where the results of one query row's parts lie: dv sums, their maximum and their total. */
+/* The results of one part of a query row: dv sums, their maximum and their total. */
 static real *partial_of(const struct weir__attention *a, int64_t row, int64_t part)
 {
     return (real *)a->partial + (row * a->splits + part) * (a->dv + 2);
@@ -27,7 +27,7 @@ static void store_rows(const struct unit *u)
             continue;
         }
         if (!a->few) {
-            sums = u->scores; /* of no use any more */
+            sums = u->scores; /* no longer needed */
             take_row(u, r, sums);
         }
         for (int64_t i = 0; i < a->dv; i++)
@@ -60,7 +60,7 @@ static void attend(const struct weir__attention *a, int64_t index, void *local)
     store_rows(&u);
 }
 
-/* The parts of one query row, in their order. */
+/* Combines the parts of one query row, in their order. */
 static void combine(const struct weir__attention *a, int64_t row, void *local)
 {
     const int64_t size = (int64_t)weir_dtype_size(a->dtype);
@@ -71,7 +71,7 @@ static void combine(const struct weir__attention *a, int64_t row, void *local)
     memset(out, 0, (size_t)a->dv * sizeof *out);
     for (int64_t p = 0; p < a->splits; p++) {
         const real *from = partial_of(a, row, p), most = from[a->dv];
-        /* a part without keys has no sums, but may have seen NaN */
+        /* a part whose keys are all masked has no sums, but may have seen NaN */
         const real factor = most == -(real)INFINITY ? 1 : (real)exp((double)(most - top));
 
         total += from[a->dv + 1] * factor;

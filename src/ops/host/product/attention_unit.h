@@ -1,4 +1,4 @@
-/* What the two ways to compute attention share; included with WEIR__REAL_F64 set. */
+/* Shared by the two variants of attention; included with WEIR__REAL_F64 set. */
 #ifndef WEIR_OPS_HOST_ATTENTION_UNIT_H
 #define WEIR_OPS_HOST_ATTENTION_UNIT_H
 
@@ -18,8 +18,8 @@ typedef int64_t lanes_int __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t lanes_int __attribute__((vector_size(VEC_BYTES)));
 #endif
 
-/* A block of query rows, counted through the heads that share a key head, against
- * the block of keys at hand. */
+/* A block of query rows, numbered through the heads that share a key head, with the current block
+ * of keys. */
 struct unit {
     const struct weir__attention *a;
     const char *q;     /* of this batch */
@@ -27,18 +27,18 @@ struct unit {
     const char *mask;  /* of this batch */
     int64_t batch, key_head, part, row0, rows;
     int64_t key0, keys, keys_padded;
-    int64_t end;       /* of the keys that take part */
-    int64_t ld_out;    /* of `sums`: few rows: elements of a row; else rows of a panel */
+    int64_t end;       /* end of the keys that are used */
+    int64_t ld_out;    /* stride of `sums`: few rows: elements of a row; else rows of a panel */
     real *queries;     /* few rows: rows of whole vectors; else panels [d][NR] */
     real *operand;     /* panels of keys; few rows: copies of keys */
-    real *values;      /* panels of them, [key][MR]; few rows: copies of values */
+    real *values;      /* panels of values, [key][MR]; few rows: copies of values */
     real *scores;      /* few rows: rows of key_block; else of each panel [key][NR] */
     real *weights;     /* many rows: the mask of a panel */
-    real *sums;        /* rows of the output, not divided yet; else of each panel [dv][NR] */
-    real *top, *total; /* of each row: largest score so far, sum of weights */
+    real *sums;        /* rows of the output before division; else for each panel [dv][NR] */
+    real *top, *total; /* per row: largest score so far, sum of weights */
 };
 
-/* Where row r of the unit lies: its query head and position. */
+/* The query head and the position of row r of the unit. */
 static int64_t head_of(const struct unit *u, int64_t r)
 {
     const struct weir__attention *a = u->a;
@@ -51,7 +51,7 @@ static int64_t position_of(const struct unit *u, int64_t r)
     return (u->row0 + r) % u->a->lq;
 }
 
-/* Keys from this one on are hidden from row r by causality. */
+/* Causality hides the keys from this one on from row r. */
 static int64_t visible_keys(const struct unit *u, int64_t r)
 {
     const struct weir__attention *a = u->a;
@@ -61,7 +61,7 @@ static int64_t visible_keys(const struct unit *u, int64_t r)
     return weir__max(0, weir__min(a->lk, position_of(u, r) + a->lk - a->lq + 1));
 }
 
-/* Finds unit and part `index` and the keys that they see. Does not set up local memory. */
+/* Finds unit and part `index` and the keys that they use. Does not set up local memory. */
 static struct unit find_unit(const struct weir__attention *a, int64_t index)
 {
     const int64_t size = (int64_t)weir_dtype_size(a->dtype), unit = index / a->splits;
@@ -94,7 +94,7 @@ static struct unit find_unit(const struct weir__attention *a, int64_t index)
     return u;
 }
 
-/* Of row r of the unit: which row of the output it is. */
+/* The row of the output for row r of the unit. */
 static int64_t row_of_output(const struct unit *u, int64_t r)
 {
     return (u->batch * u->a->heads + head_of(u, r)) * u->a->lq + position_of(u, r);

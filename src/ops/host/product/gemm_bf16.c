@@ -1,9 +1,9 @@
-/* Matrix products of bf16 by instructions that multiply pairs: AMX tiles, or AVX-512 BF16.
+/* Matrix products of bf16 with instructions that multiply pairs: AMX tiles, or AVX-512 BF16.
  *
  * A is packed by rows, B in panels of 16 columns, [k / 2][16] pairs of consecutive k; both are
  * padded with zeros to whole tiles, with AMX of 32 x 32 x 32. Sums are f32 in local memory, over
  * pairs of k in ascending order: cutting C among any number of calls gives the same bits. The
- * instructions take subnormal numbers as zeros.
+ * instructions treat subnormal numbers as zero.
  */
 #include <string.h>
 
@@ -16,9 +16,9 @@
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
 #include "ops/host/product/pairs.h"
 
-/* What is packed at once. B is, always. A is read where it lies if its rows are contiguous: AMX
- * multiplies it in the time that a copy takes. The dots want a panel of B that the first-level
- * cache holds. */
+/* The sizes packed at once. B is always packed. A is read in place if its rows are contiguous: AMX
+ * multiplies it in the time that a copy takes. For dot products a panel of B should fit the
+ * first-level cache. */
 struct sizes {
     int64_t m, n, k;
 };
@@ -31,7 +31,7 @@ _Static_assert((UNIT * 1024 + 1024 * UNIT + 512 * 1024) * 2 + 1024 * 512 * 4 <= 
                "in place");
 _Static_assert((256 + 512) * 1024 * 2 + 256 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, AMX");
 _Static_assert((512 + 512) * 512 * 2 + 512 * 512 * 4 <= WEIR_LOCAL_BYTES, "packed, dots");
-/* Where B is packed by others, the rest of local memory is theirs. */
+/* If pack_b packs B, the rest of local memory belongs to pack_b's owner. */
 #define HOOKED_M 512
 _Static_assert((UNIT * 1024 + HOOKED_M * UNIT + 512 * 1024) * 2 + HOOKED_M * 512 * 4 <=
                    WEIR__GEMM_PACKED_BYTES,
@@ -40,19 +40,19 @@ _Static_assert((UNIT * 1024 + HOOKED_M * UNIT + 512 * 1024) * 2 + HOOKED_M * 512
 struct block {
     const struct weir__gemm *g;
     const struct sizes *most;
-    bool amx, in_place;                   /* A is read where it lies, except at its edges */
-    int64_t i0, j0, m, n, wide_m, wide_n; /* wide: in whole tiles */
-    int64_t k0, kn, wide_k, unit_k;       /* wide: in whole units */
-    uint16_t *a;     /* [wide_m][most->k]; in place: the last rows, [UNIT][most->k] */
-    uint16_t *tails; /* in place: what is beyond whole tiles along k, [m][UNIT] */
+    bool amx, in_place;                   /* in_place: A is read in place, except at its edges */
+    int64_t i0, j0, m, n, wide_m, wide_n; /* wide: padded to whole tiles */
+    int64_t k0, kn, wide_k, unit_k;       /* wide: padded to whole units */
+    uint16_t *a;     /* [wide_m][most->k]; in place: only the last rows, [UNIT][most->k] */
+    uint16_t *tails; /* in place: the elements beyond whole tiles along k, [m][UNIT] */
     uint32_t *b;     /* [wide_n / PANEL][most->k / 2][PANEL] */
     float *sums;     /* [wide_m][most->n] */
 };
 
 /* ---- packing ---- */
 
-/* Rows i .. i + count of A, from its k0 + k on, as rows of `width` elements `step` apart; zeros
- * beyond. */
+/* Packs rows i .. i + count of A, from its k0 + k on, as rows of `width` elements `step` apart;
+ * zeros beyond. */
 static void pack_rows_of_a(const struct block *s, int64_t i, int64_t count, int64_t k,
                            int64_t width, uint16_t *row, int64_t step)
 {
@@ -104,9 +104,9 @@ static void pack_b(const struct block *s)
     }
 }
 
-/* ---- few rows or columns: dot products of lines where they lie, see weir__gemm_is_dot ---- */
+/* ---- few rows or columns: dot products of lines in place, see weir__gemm_is_dot ---- */
 
-#define LINES 4      /* of either operand at a time */
+#define LINES 4      /* of each operand at a time */
 #define AHEAD 1024   /* bytes */
 #define LINE_STEP 32 /* elements of a line at a time */
 
@@ -115,8 +115,8 @@ struct lines {
     int64_t count, step;
 };
 
-/* sums[f][q] of line f of x and line q of y, LINE_STEP elements at a time in ascending order in 16
- * lanes, then halves added onto halves; `few` and `many` are constants where it is called. */
+/* sums[f][q] of line f of x and line q of y: LINE_STEP elements at a time, ascending, in 16 lanes;
+ * then halves are added to halves. `few` and `many` are constants at each call. */
 ALWAYS_INLINE TARGET_BF16 void dot_pairs(int few, int many, int64_t k, const uint16_t *x,
                                          int64_t x_step, const uint16_t *y, int64_t y_step,
                                          float sums[LINES][LINES])
@@ -222,7 +222,7 @@ static void write_out(const struct block *s)
     }
 }
 
-/* The sums of a tile, by one call or, where A's rows end within a tile, by two. */
+/* Computes the sums of a tile, in one call, or two if A's rows end within a tile. */
 static void run_tile(const struct block *s, int64_t i, int64_t j)
 {
     void (*const multiply)(const struct pair_tile *) = s->amx ? amx_tile : dots;
@@ -313,7 +313,7 @@ void WEIR__ISA_NAME(weir__gemm_bf16)(const struct weir__gemm *g, void *local)
     else
         gemm_of_pairs(g, local, uses_amx());
 #else
-    WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no such processor has the instructions */
+    WEIR__ISA_NAME(weir__gemm_f32)(g, local); /* no processor of this level has the instructions */
 #endif
 }
 

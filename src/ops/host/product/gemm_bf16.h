@@ -1,4 +1,5 @@
-/* Which products of bf16 are multiplied pair by pair, beside those of weir__gemm_takes_pairs. */
+/* Decides which products of bf16 are multiplied by pairs, besides those of
+ * weir__gemm_takes_pairs. */
 #ifndef WEIR_OPS_HOST_GEMM_BF16_H
 #define WEIR_OPS_HOST_GEMM_BF16_H
 
@@ -6,7 +7,7 @@
 
 #define WEIR__GEMM_THIN_PAIRS 12 /* rows */
 
-/* A few rows, and a matrix that lies in rows of n. Asked of a whole problem, so that its parts
+/* A few rows times a row-major matrix [k, n]. Decided for a whole problem, so that its parts
  * agree. */
 static inline bool weir__gemm_is_thin_pairs(const struct weir__gemm *g)
 {
@@ -15,8 +16,7 @@ static inline bool weir__gemm_is_thin_pairs(const struct weir__gemm *g)
            weir__isa_best_pairs() != WEIR__ISA_NO_PAIRS;
 }
 
-/* For problems of that kind, and parts of them.
- * local  WEIR_LOCAL_BYTES, 64-byte aligned.
+/* For these problems and parts of them. local WEIR_LOCAL_BYTES, 64-byte aligned.
  * threads  any. */
 WEIR__ISA_DECLARE(void, weir__gemm_bf16_thin, (const struct weir__gemm *g, void *local));
 

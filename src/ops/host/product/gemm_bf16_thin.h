@@ -1,8 +1,8 @@
-/* Products of a few rows of bf16 with a B that is contiguous along its rows, by instructions that
- * multiply pairs: B is read once, where it lies, in long stretches of many rows at a time.
+/* Products of a few rows of bf16 with a row-major B, with instructions that multiply pairs. B is
+ * read once, in place, in long stretches of many rows at a time.
  *
- * Sums are over pairs of k in ascending order, those of the parts of k (weir__gemm_part) added up
- * in their order, however C is cut.
+ * Sums go over pairs of k in ascending order; the sums of the parts of k (weir__gemm_part) are
+ * added in their order, however C is cut.
  */
 #ifndef WEIR_OPS_HOST_GEMM_BF16_THIN_H
 #define WEIR_OPS_HOST_GEMM_BF16_THIN_H
@@ -10,7 +10,7 @@
 enum {
     THIN_DEPTH = 8,   /* pairs of rows of B at a time */
     THIN_STEP = 32,   /* columns */
-    THIN_SUMS = 8192, /* that the first-level cache holds */
+    THIN_SUMS = 8192, /* sums that stay in the first-level cache */
     THIN_MOST = WEIR__GEMM_THIN_PAIRS,
 };
 
@@ -18,13 +18,13 @@ struct thin_part {
     const struct weir__gemm *g;
     int64_t j0, cols, width; /* width: of a row of sums */
     int64_t k;
-    int rows;                         /* of B, at most 2 THIN_DEPTH */
+    int rows;                         /* current rows of B, at most 2 THIN_DEPTH */
     int32_t a[THIN_MOST][THIN_DEPTH]; /* pairs of A, zeros beyond its edges */
     float *sums;                      /* [m][width] */
 };
 
-/* Adds the rows of B from k on to the sums of columns j and on. `m` is a constant where it is
- * called. */
+/* Adds the products with B's rows from k on to the sums of columns j and on. `m` is a constant at
+ * each call. */
 ALWAYS_INLINE TARGET_BF16 void thin_columns(int m, const struct thin_part *p, int64_t j,
                                             __mmask32 in, bool ahead)
 {
@@ -84,7 +84,7 @@ ALWAYS_INLINE TARGET_BF16 void thin_rows_of_b(int m, const struct thin_part *p)
         thin_columns(m, p, j, (1u << (p->cols - j)) - 1, false);
 }
 
-/* The pairs of A that meet rows k and on of B. */
+/* Loads the pairs of A that are multiplied with rows k and on of B. */
 static void thin_pairs_of_a(struct thin_part *p)
 {
     const struct weir__gemm *g = p->g;
@@ -100,7 +100,7 @@ static void thin_pairs_of_a(struct thin_part *p)
         }
 }
 
-/* Sets `sums` to those of a part of k, of the columns at hand. */
+/* Sets `sums` to the sums of a part of k, for the current columns. */
 static TARGET_BF16 void thin_part_of_pairs(struct thin_part *p, int rows, int64_t part, float *sums)
 {
     const int64_t length = weir__gemm_part(p->g->k), end = weir__min(p->g->k, (part + 1) * length);
@@ -136,7 +136,7 @@ static void thin_write_pairs(const struct thin_part *p, float *sums)
     }
 }
 
-/* C, or where there are `sums` part `part` of its sums to them, in rows `step` apart. */
+/* Computes C; or, if `sums` is given, only the sums of part `part`, in rows `step` apart. */
 static void thin_pairs(const struct weir__gemm *g, void *local, int64_t part, float *sums,
                        int64_t step)
 {

@@ -1,8 +1,8 @@
-/* Matrix products with at most WEIR__GEMM_DOT_MAX rows or columns, both operands contiguous
- * along k: dot products of lines where they lie. See weir__gemm_is_dot.
+/* Matrix products with at most WEIR__GEMM_DOT_MAX rows or columns, both operands contiguous along
+ * k: dot products of lines in place. See weir__gemm_is_dot.
  *
- * The order of one sum: LANES partial sums, the last step filled up with zeros,
- * then halves added onto halves. */
+ * The order of one sum: LANES partial sums, the last step padded with zeros; then halves are added
+ * to halves. */
 #ifndef WEIR_OPS_HOST_GEMM_DOT_H
 #define WEIR_OPS_HOST_GEMM_DOT_H
 
@@ -10,13 +10,12 @@
 #include "ops/host/product/gemm.h"
 #include "ops/host/product/gemm_thin.h"
 
-/* Lines of the smaller and of the larger operand at a time: as many sums as there
- * are registers for. */
+/* Lines of the smaller and of the larger operand at a time: as many sums as fit into registers. */
 #define DOT_FEW (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 4 : 2)
 #define DOT_MANY 4
-#define DOT_AHEAD 1024 /* bytes of a line: prefetch further ahead than the hardware does */
+#define DOT_AHEAD 1024 /* bytes of a line: prefetches farther ahead than the hardware */
 
-/* Without a call: one in the innermost loop would put all sums into memory. */
+/* Inlined: a call in the innermost loop would spill all sums to memory. */
 ALWAYS_INLINE int64_t element_size(weir_dtype dtype)
 {
     return dtype == REAL_DTYPE ? (int64_t)sizeof(real) : 2;
@@ -28,7 +27,7 @@ struct lines {
     int64_t count, step;
 };
 
-/* Adds `n` elements from k on, LANES or fewer; `ahead`: what comes later is asked for. */
+/* Adds `n` elements from k on, at most LANES; `ahead`: prefetches later ones. */
 ALWAYS_INLINE void dot_step(int few, int many, int64_t k, int64_t n, bool ahead,
                             const struct lines *x, int64_t f0, const struct lines *y, int64_t m,
                             weir_dtype dtype, vec *acc)
@@ -54,8 +53,7 @@ ALWAYS_INLINE void dot_step(int few, int many, int64_t k, int64_t n, bool ahead,
     }
 }
 
-/* sums[f][q] of lines f0 + f of x and m + q of y; `few` and `many` are constants
- * where it is called. */
+/* sums[f][q] of lines f0 + f of x and m + q of y; `few` and `many` are constants at each call. */
 ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x, int64_t f0,
                             const struct lines *y, int64_t m, weir_dtype dtype,
                             real sums[][DOT_MANY])
@@ -66,7 +64,7 @@ ALWAYS_INLINE void dot_tile(int few, int many, int64_t kn, const struct lines *x
 #pragma GCC unroll 16
     for (int i = 0; i < few * many; i++)
         acc[i] = vec_set(0);
-    if (element_size(dtype) * 2 == sizeof(real)) /* two steps to a cache line */
+    if (element_size(dtype) * 2 == sizeof(real)) /* two steps per cache line */
         for (; k + 2 * LANES <= kn; k += 2 * LANES) {
             dot_step(few, many, k, LANES, true, x, f0, y, m, dtype, acc);
             dot_step(few, many, k + LANES, LANES, false, x, f0, y, m, dtype, acc);

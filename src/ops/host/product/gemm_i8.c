@@ -1,8 +1,8 @@
-/* Matrix products of i8 by instructions that add four products of bytes (AVX-512 VNNI).
+/* Matrix products of i8 with instructions that add four products of bytes (AVX-512 VNNI).
  *
- * They multiply unsigned bytes by signed ones. So B has 128 added to each element, and each row of
- * the product is lowered by 128 times the sum of its row of A. Sums wrap around in 32 bits, so that
- * any order gives the same bits.
+ * They multiply unsigned bytes by signed ones. So 128 is added to each element of B, and 128 times
+ * the sum of A's row is subtracted from each row of the product. Sums wrap in 32 bits, so that any
+ * order gives the same bits.
  */
 #include "ops/host/product/gemm_i8.h"
 
@@ -13,12 +13,12 @@
 #include "base/base.h"
 #include "base/x86.h"
 
-/* Needed once, and by the variant that every processor runs, if there are several. */
+/* Compiled once, in the variant that every processor can run. */
 #if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
 
 bool weir__isa_has_bytes(void)
 {
-    static _Atomic int cached; /* 0, or 1 + what it is; threads that race here find the same */
+    static _Atomic int cached; /* 0, or 1 + the answer; threads that race here find the same */
     int found = atomic_load_explicit(&cached, memory_order_relaxed);
 
     if (!found) {
@@ -41,13 +41,13 @@ bool weir__isa_has_bytes(void)
 #define TARGET_VNNI __attribute__((target("avx512vnni")))
 
 enum {
-    QUAD = 4,   /* bytes of k that one instruction adds up */
-    PANEL = 16, /* columns of B side by side */
-    ROWS = 12,  /* of A at a time, by two panels */
+    QUAD = 4,   /* bytes of k that one instruction adds */
+    PANEL = 16, /* adjacent columns of B */
+    ROWS = 12,  /* rows of A at a time, with two panels */
     MOST_M = 384,
     MOST_N = 512,
     MOST_K = 1024,
-    LINES = 4, /* of either operand, where lines are multiplied where they lie */
+    LINES = 4, /* lines of each operand at a time, if they are multiplied in place */
 };
 _Static_assert((MOST_M + MOST_N) * MOST_K + MOST_M * MOST_N * 4 + MOST_M * 4 <= WEIR_LOCAL_BYTES,
                "packed operands and sums");
@@ -56,7 +56,7 @@ _Static_assert(MOST_M % ROWS == 0 && MOST_N % (2 * PANEL) == 0 && MOST_K % 64 ==
 struct block {
     const struct weir__gemm *g;
     int64_t i0, j0, k0, m, n, kn;
-    int8_t *a;     /* [m, whole tiles][MOST_K], zeros beyond */
+    int8_t *a;     /* [m, padded to whole tiles][MOST_K], zeros beyond */
     int32_t *b;    /* [n / PANEL][MOST_K / QUAD][PANEL], of unsigned bytes */
     int32_t *sums; /* [m][MOST_N] */
     int32_t *rows; /* [m]: sums of A's rows */
@@ -93,7 +93,7 @@ static void pack_a(const struct block *s)
     }
 }
 
-/* Four rows of B, 16 columns each, as groups of four. */
+/* Packs four rows of B, 16 columns each, as groups of four. */
 static void pack_four_rows(int32_t *dst, const int8_t *src, int64_t row)
 {
     const __m128i r0 = _mm_loadu_si128((const void *)src);
@@ -111,7 +111,7 @@ static void pack_four_rows(int32_t *dst, const int8_t *src, int64_t row)
     _mm_storeu_si128(to + 3, _mm_xor_si128(_mm_unpackhi_epi16(high, high2), sign));
 }
 
-/* 16 columns that are contiguous along k, four groups of each: the transpose of 32-bit words. */
+/* Packs 16 columns that are contiguous along k, four groups of each: transposes 32-bit words. */
 static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
 {
     const __m512i sign = _mm512_set1_epi8((char)0x80);
@@ -121,7 +121,7 @@ static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
     for (int i = 0; i < 4; i++) {
         const int8_t *at = src + i * col;
 
-        /* columns i, i + 4, i + 8, i + 12, in quarters */
+        /* columns i, i + 4, i + 8, i + 12, one per quarter */
         r[i] = _mm512_castsi128_si512(_mm_loadu_si128((const void *)at));
         r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128((const void *)(at + 4 * col)), 1);
         r[i] = _mm512_inserti32x4(r[i], _mm_loadu_si128((const void *)(at + 8 * col)), 2);
@@ -138,8 +138,8 @@ static void pack_four_quads(int32_t *dst, const int8_t *src, int64_t col)
     _mm512_storeu_si512(dst + 3 * PANEL, _mm512_unpackhi_epi64(t[1], t[3]));
 }
 
-/* A panel with an edge, or of any strides. Elements beyond the edges are multiplied by zeros of A,
- * or are not stored. */
+/* Packs a panel with an edge, or with any strides. Elements beyond the edges are multiplied by
+ * zeros of A, or are not stored. */
 static void pack_panel_slowly(int32_t *dst, int64_t from, int64_t cols, int64_t kn,
                               const int8_t *src, int64_t row, int64_t col)
 {
@@ -175,7 +175,7 @@ static void pack_b(const struct block *s)
 
 /* ---- tiles ---- */
 
-/* `rows` rows by two panels; a constant where it is called. */
+/* `rows` rows times two panels; `rows` is a constant at each call. */
 ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, const int8_t *a,
                                     const int32_t *b, int32_t *c)
 {
@@ -233,7 +233,7 @@ static TARGET_VNNI void run_tiles(const struct block *s)
         }
 }
 
-/* The final sum: less the amount that B's enlarged bytes add, plus the bias. */
+/* Stores a final sum: subtracts the amount that B's offset adds, and adds the bias. */
 static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, int32_t row_of_a)
 {
     uint32_t value = (uint32_t)sum - 128u * (uint32_t)row_of_a;
@@ -243,7 +243,7 @@ static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, i
     ((uint32_t *)g->c)[i * g->c_row + j * g->c_col] = value;
 }
 
-/* The same of a row whose elements lie side by side. */
+/* The same for a row of adjacent elements. */
 static void put_row(uint32_t *restrict out, const uint32_t *restrict sums, int64_t n,
                     int32_t row_of_a, const uint32_t *restrict bias, int64_t bias_col)
 {
@@ -279,17 +279,17 @@ static void run_block(struct block *s)
     for (s->k0 = 0; s->k0 < s->g->k; s->k0 += MOST_K) {
         s->kn = weir__min(MOST_K, s->g->k - s->k0);
         pack_a(s);
-        if (s->i0 == 0 || s->g->k > MOST_K) /* else it is there */
+        if (s->i0 == 0 || s->g->k > MOST_K) /* else it is already packed */
             pack_b(s);
         run_tiles(s);
     }
     write_out(s);
 }
 
-/* ---- few rows: lines that are contiguous along k, where they lie ---- */
+/* ---- few rows: lines that are contiguous along k, in place ---- */
 
-/* sums[f][q] of row f of A and column q of B, each contiguous; `few` and `many` are constants where
- * it is called. */
+/* sums[f][q] of row f of A and column q of B, each contiguous; `few` and `many` are constants at
+ * each call. */
 ALWAYS_INLINE TARGET_VNNI void lines(int few, int many, int64_t k, const int8_t *a, int64_t a_step,
                                      const int8_t *b, int64_t b_step, int32_t sums[LINES][LINES])
 {
@@ -374,6 +374,6 @@ void WEIR__ISA_NAME(weir__gemm_i8)(const struct weir__gemm *g, void *local)
         }
     }
 #else
-    WEIR__ISA_NAME(weir__gemm_int)(g, local); /* no such processor has the instructions */
+    WEIR__ISA_NAME(weir__gemm_int)(g, local); /* no processor of this level has the instructions */
 #endif
 }

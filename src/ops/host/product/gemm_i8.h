@@ -4,11 +4,11 @@
 
 #include "ops/host/product/gemm.h"
 
-/* Whether the processor adds four products of bytes at once (AVX-512 VNNI), if level v4 runs.
- * WEIR_ISA=v4 takes it away. threads  any. */
+/* Whether the processor adds four products of bytes at once (AVX-512 VNNI), if level v4 is used.
+ * WEIR_ISA=v4 disables it. threads  any. */
 bool weir__isa_has_bytes(void);
 
-/* Whether weir__gemm_i8 takes the problem. Results are those of weir__gemm_int. */
+/* Whether weir__gemm_i8 handles the problem. Results equal those of weir__gemm_int. */
 static inline bool weir__gemm_takes_bytes(const struct weir__gemm *g)
 {
     return g->dtype == WEIR_I8 && !g->pack_b && g->k > 0 && weir__isa_has_bytes();

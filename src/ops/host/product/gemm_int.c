@@ -1,10 +1,10 @@
-/* Integer matrix products, wrapping around. */
+/* Integer matrix products; sums wrap. */
 #include <string.h>
 
 #include "base/base.h"
 #include "ops/host/product/gemm.h"
 
-/* Of numbers of type `from`, added up in `type`. */
+/* Multiplies numbers of type `from`, and adds the products in `type`. */
 #define DEFINE_GEMM(name, from, type)                                              \
     static void name(const struct weir__gemm *g, type *sums, int64_t width)        \
     {                                                                              \

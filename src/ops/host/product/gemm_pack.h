@@ -10,7 +10,7 @@ typedef uint16_t half_vec4 __attribute__((vector_size(8), aligned(2), may_alias)
 typedef uint32_t word_vec __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t word_vec4 __attribute__((vector_size(16)));
 
-/* In the loops that matter, dtype is a constant where these are called. */
+/* In hot loops, dtype is a constant at each call of these. */
 
 ALWAYS_INLINE real load_one(const char *src, int64_t at, weir_dtype dtype)
 {
@@ -24,7 +24,7 @@ ALWAYS_INLINE real load_one(const char *src, int64_t at, weir_dtype dtype)
     return ((const real *)src)[at];
 }
 
-/* By pointer, because four f64 are more than the baseline returns in a register. */
+/* Returns through a pointer, because four f64 do not fit a register at the baseline level. */
 ALWAYS_INLINE void load_four(vec4 *out, const char *src, int64_t at, weir_dtype dtype)
 {
 #if !WEIR__REAL_F64
@@ -76,7 +76,7 @@ ALWAYS_INLINE vec load_vec(const char *src, int64_t at, weir_dtype dtype)
     return *(const vec *)((const real *)src + at);
 }
 
-/* The first n lanes, zeros beyond. */
+/* Loads the first n lanes; zeros beyond. */
 ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype dtype)
 {
     vec v = vec_set(0);
@@ -86,7 +86,7 @@ ALWAYS_INLINE vec load_part(const char *src, int64_t at, int64_t n, weir_dtype d
     return v;
 }
 
-/* dst[k][i] = src[i][k] for a square of 4, dst rows `width` apart. */
+/* dst[k][i] = src[i][k] for a square of 4; dst rows are `width` apart. */
 ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at, int64_t step,
                                weir_dtype dtype)
 {
@@ -105,8 +105,8 @@ ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at
     *(vec4 *)(dst + 3 * width) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
-/* A panel whose lines are contiguous along k. A few cache lines of each of four
- * lines are used up at once, so that strides of a power of two do no harm. */
+/* Packs a panel whose lines are contiguous along k. Uses up a few cache lines of each of four lines
+ * at once, so that strides of a power of two do not hurt. */
 ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, const char *src,
                                int64_t step, weir_dtype dtype)
 {
@@ -131,7 +131,7 @@ ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, 
     }
 }
 
-/* A panel whose elements of one k are contiguous. */
+/* Packs a panel whose elements with the same k are contiguous. */
 ALWAYS_INLINE void pack_along(real *dst, int width, int64_t count, int64_t kn, const char *src,
                               int64_t step, weir_dtype dtype)
 {
@@ -155,7 +155,7 @@ ALWAYS_INLINE void pack_typed(real *dst, int width, int64_t count, int64_t kn, c
                               int64_t step_i, int64_t step_k, weir_dtype dtype)
 {
     if (step_i == 1) {
-        if (count == width) /* lets the loops unroll */
+        if (count == width) /* constant width: the loops unroll */
             pack_along(dst, width, width, kn, src, step_k, dtype);
         else
             pack_along(dst, width, count, kn, src, step_k, dtype);
@@ -168,8 +168,8 @@ ALWAYS_INLINE void pack_typed(real *dst, int width, int64_t count, int64_t kn, c
     }
 }
 
-/* One panel: dst[k][i] = element (i, k) of src for i < count <= width, zero beyond.
- * `src` points to element (0, 0) and the steps are in elements. */
+/* Packs one panel: dst[k][i] = element (i, k) of src for i < count <= width, zero beyond. `src`
+ * points to element (0, 0); the steps are in elements. */
 ALWAYS_INLINE void pack_panel(real *dst, int width, int64_t count, int64_t kn, const char *src,
                               int64_t step_i, int64_t step_k, weir_dtype dtype)
 {
@@ -183,7 +183,7 @@ ALWAYS_INLINE void pack_panel(real *dst, int width, int64_t count, int64_t kn, c
         pack_typed(dst, width, count, kn, src, step_i, step_k, dtype);
 }
 
-/* All panels of `count` lines, one after the other. */
+/* Packs all panels of `count` lines, one after the other. */
 static inline void pack_rows(real *dst, int64_t count, int64_t kn, const char *src, int64_t step_i,
                              int64_t step_k, weir_dtype dtype)
 {
@@ -204,7 +204,7 @@ static inline void pack_cols(real *dst, int64_t count, int64_t kn, const char *s
                    step_k, dtype);
 }
 
-/* A row of the compute type to memory of `dtype`, elements `step` apart. */
+/* Stores a row of the compute type to memory of `dtype`, elements `step` apart. */
 static inline void store_row(char *dst, int64_t step, weir_dtype dtype, const real *src, int64_t n)
 {
 #if !WEIR__REAL_F64

@@ -1,5 +1,5 @@
 /* Matrix multiplication for one compute type; included by gemm_f32.c and
- * gemm_f64.c. The cutting:
+ * gemm_f64.c. The cut:
  *
  *   blocks of C                       what fits local memory
  *     chunks of KC of k               packed B
@@ -16,8 +16,8 @@ enum {
     KC = CHUNK,
     MB = 256,
     NB = 96,
-    NC_IN_C = 1536,                       /* where C itself holds the sums between chunks */
-    MC_SUMS = (int)(1920 / sizeof(real)), /* where local memory does */
+    NC_IN_C = 1536,                       /* if C itself holds the sums between chunks */
+    MC_SUMS = (int)(1920 / sizeof(real)), /* if local memory does */
     NC_SUMS = 768,
 };
 _Static_assert((MB + NC_IN_C) * KC * sizeof(real) <= WEIR_LOCAL_BYTES, "packed operands");
@@ -32,14 +32,14 @@ _Static_assert(((MB + WEIR__GEMM_PACKED_N + NR) * KC + MC_SUMS * (WEIR__GEMM_PAC
 _Static_assert(MB % MR == 0 && MC_SUMS % MR == 0 && NB % NR == 0, "whole panels");
 _Static_assert(NC_IN_C % NR == 0 && NC_SUMS % NR == 0, "whole panels");
 
-/* A block of C and the chunk of k at hand. */
+/* A block of C and the current chunk of k. */
 struct block {
     const struct weir__gemm *g;
     int64_t i0, j0, m, n;
-    int64_t band; /* first row of the packed part of A */
+    int64_t band; /* first packed row of A */
     real *a, *b;
-    const real *b_direct; /* the chunk of B where it lies; NULL where that is of no use */
-    real *sums;           /* tile after tile; NULL where C holds them */
+    const real *b_direct; /* the chunk of B in place; NULL if it must be packed */
+    real *sums;           /* one tile after another; NULL if C holds the sums */
     int64_t kn;
     bool first, last; /* chunk */
 };
@@ -80,7 +80,7 @@ static void run_tile(const struct block *s, int64_t i, int64_t j)
         c = (real *)out;
         ldc = g->c_row;
         in_place = true;
-        /* of the next tile: the stores of this one would otherwise wait for theirs */
+        /* prefetches the next tile's part of C: its stores would otherwise wait for it */
         for (int64_t r = 0; r < rows; r++)
             for (int v = 0; v < NV; v++)
                 __builtin_prefetch(c + r * ldc + NR + v * LANES, 1);
@@ -101,7 +101,7 @@ static void run_tile(const struct block *s, int64_t i, int64_t j)
             store_row(out + r * g->c_row * size, g->c_col, g->dtype, c + r * ldc, cols);
 }
 
-/* Packing B pays where it is used often, unless all of it stays in the cache anyway. */
+/* Packing B pays if it is used often, unless all of B stays in the cache anyway. */
 static bool reads_b_directly(const struct block *s)
 {
     const struct weir__gemm *g = s->g;
@@ -110,7 +110,7 @@ static bool reads_b_directly(const struct block *s)
            (s->m <= 2 * MR || g->k * s->n * (int64_t)sizeof(real) <= 1 << 19);
 }
 
-/* Columns j .. stop of the chunk of B that begins at k. */
+/* Packs columns j .. stop of the chunk of B that begins at k. */
 static void pack_stripe(const struct block *s, int64_t k, int64_t j, int64_t stop)
 {
     const struct weir__gemm *g = s->g;
@@ -136,7 +136,7 @@ static void run_block(struct block *s)
     const int64_t size = (int64_t)weir_dtype_size(g->dtype);
     int64_t k = 0;
 
-    do { /* once at least: without any k, C is the bias */
+    do { /* at least once: with k = 0, C is the bias */
         s->kn = weir__min(KC, g->k - k);
         s->first = k == 0;
         s->last = k + s->kn == g->k;
@@ -150,7 +150,7 @@ static void run_block(struct block *s)
             for (int64_t stripe = 0; stripe < s->n; stripe += NB) {
                 int64_t stop = weir__min(s->n, stripe + NB);
 
-                /* just before its first use, while that finds it in the cache */
+                /* right before its first use, so that it is still in the cache */
                 if (s->band == 0)
                     pack_stripe(s, k, stripe, stop);
                 for (int64_t i = s->band; i < end; i += MR)
@@ -162,7 +162,7 @@ static void run_block(struct block *s)
     } while (k < g->k);
 }
 
-/* The size of each of the fewest even parts of n that are at most `max`. */
+/* The size of equal parts of n, as few as possible, of at most `max` each. */
 static int64_t even_part(int64_t n, int64_t max, int64_t unit)
 {
     int64_t part = weir__div_up(n, weir__max(1, weir__div_up(n, max)));

@@ -1,8 +1,8 @@
-/* Matrix products with few rows and B contiguous along its rows: B is read once, where it lies, in
- * long stretches of several rows at a time. See weir__gemm_is_thin.
+/* Matrix products with few rows and a row-major B: B is read once, in place, in long stretches of
+ * several rows at a time. See weir__gemm_is_thin.
  *
- * The order of one sum: within a part of k that of the tiles; the sums of the parts are added one
- * by one. Parts may be computed by different cores.
+ * The order of one sum: within a part of k the same as in tiles; the sums of the parts are added
+ * one by one. Different cores may compute the parts.
  */
 #ifndef WEIR_OPS_HOST_GEMM_THIN_H
 #define WEIR_OPS_HOST_GEMM_THIN_H
@@ -15,12 +15,12 @@
 
 #define THIN_ROWS (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 8 : 4) /* at a time */
 #define THIN_DEPTH 8                                        /* rows of B at a time */
-#define THIN_SUMS 4096                                      /* that stay in the first-level cache */
-#define THIN_AHEAD 512                                      /* bytes of each row of B */
+#define THIN_SUMS 4096                                      /* sums that stay in the L1 cache */
+#define THIN_AHEAD 512                                      /* bytes of each row of B to prefetch */
 
 _Static_assert(3 * THIN_SUMS * sizeof(real) <= WEIR_LOCAL_BYTES, "of a stretch, a part and all");
 
-/* The rows of B at hand and what they are multiplied by. */
+/* The current rows of B and the elements of A that they are multiplied by. */
 struct thin_part {
     const struct weir__gemm *g;
     int64_t j0, cols, width; /* width: of a row of sums */
@@ -28,11 +28,11 @@ struct thin_part {
     int depth;                      /* rows of B */
     real a[THIN_ROWS * THIN_DEPTH]; /* [row][depth], zeros beyond A's edges */
     real *sums;                     /* [rows][width] */
-    const char *ahead; /* what is prefetched meanwhile: the counterpart of row k, column j0 */
+    const char *ahead; /* the memory to prefetch: the counterpart of row k, column j0 */
 };
 
-/* Adds THIN_DEPTH rows of B to the sums of `nv` vectors of columns. `rows` and `nv` are constants
- * where it is called. */
+/* Adds the products of THIN_DEPTH rows of B to the sums of `nv` vectors of columns. `rows` and `nv`
+ * are constants at each call. */
 ALWAYS_INLINE void thin_columns(int rows, int nv, const struct thin_part *p, int64_t j,
                                 weir_dtype dtype)
 {
@@ -72,7 +72,7 @@ ALWAYS_INLINE void thin_columns(int rows, int nv, const struct thin_part *p, int
             *(vec *)(p->sums + i * p->width + j + v * LANES) = acc[i * nv + v];
 }
 
-/* The same of what is left: fewer rows of B, n <= LANES columns. */
+/* The same for the rest: fewer rows of B, n <= LANES columns. */
 ALWAYS_INLINE void thin_rest(int rows, const struct thin_part *p, int64_t j, int64_t n,
                              weir_dtype dtype)
 {
@@ -94,7 +94,7 @@ ALWAYS_INLINE void thin_step(int rows, struct thin_part *p, weir_dtype dtype)
 {
     const int nv = rows <= 2 ? 4 : 2;
     const int64_t size = (int64_t)weir_dtype_size(dtype), step = nv * LANES;
-    /* within these rows; at their end in those that come next */
+    /* prefetches within these rows; at their end, in the next rows */
     const int64_t here = p->cols - THIN_AHEAD / size;
     const char *const b = p->g->b + (p->k * p->g->b_row + p->j0) * size;
     int64_t j = 0;
@@ -112,7 +112,7 @@ ALWAYS_INLINE void thin_step(int rows, struct thin_part *p, weir_dtype dtype)
         thin_rest(rows, p, j, weir__min(LANES, p->cols - j), dtype);
 }
 
-/* The elements of A that meet rows k and on of B. */
+/* Loads the elements of A that are multiplied with rows k and on of B. */
 ALWAYS_INLINE void thin_rows_of_a(struct thin_part *p, int rows, weir_dtype dtype)
 {
     const struct weir__gemm *g = p->g;
@@ -125,7 +125,7 @@ ALWAYS_INLINE void thin_rows_of_a(struct thin_part *p, int rows, weir_dtype dtyp
                     : 0;
 }
 
-/* The same of rows k .. end of B, at least one; `rows` is a constant where it is called. */
+/* The same for rows k .. end of B, at least one; `rows` is a constant at each call. */
 ALWAYS_INLINE void thin_rows(int rows, struct thin_part *p, int64_t k, int64_t end, real *total,
                              weir_dtype dtype)
 {
@@ -166,7 +166,7 @@ ALWAYS_INLINE void thin_typed(struct thin_part *p, int64_t part, real *total, we
         thin_rows(THIN_ROWS, p, k, end, total, dtype);
 }
 
-/* Sets `total` to the sums of a part of k, of the columns at hand. */
+/* Sets `total` to the sums of a part of k, for the current columns. */
 static __attribute__((noinline)) void thin_one_part(struct thin_part *p, int64_t part, real *total)
 {
 #if !WEIR__REAL_F64
@@ -194,11 +194,11 @@ static void thin_write(const struct weir__gemm *g, int64_t j0, int64_t cols, rea
     }
 }
 
-/* Where the sums of parts go: to C, all added up, or those of one part to memory. */
+/* The destination of the sums: C, with all parts added; or memory, for one part. */
 struct thin_target {
-    int64_t part; /* -1: all */
+    int64_t part; /* -1: all parts */
     real *sums;
-    int64_t step; /* from row to row */
+    int64_t step; /* distance between rows */
 };
 
 /* At most THIN_ROWS rows. */
@@ -243,7 +243,7 @@ static void thin(const struct weir__gemm *g, void *local, struct thin_target tar
     }
 }
 
-/* C from the sums of its parts, `step` from row to row and `next` from part to part. */
+/* Computes C from the sums of its parts; rows are `step` apart, parts `next` apart. */
 static void thin_join(const struct weir__gemm *g, const real *sums, int64_t parts, int64_t step,
                       int64_t next, void *local)
 {

@@ -1,9 +1,8 @@
 /* The inner parts of matrix multiplication, shared by gemm and attention.
  *
  * Included with WEIR__REAL_F64 set to 0 or 1, which decides the compute type
- * `real`. A is packed in panels of MR rows, [k][MR]; B in panels of NR columns,
- * [k][NR], zeros beyond the edge. A kernel keeps a tile of C in registers and
- * walks k once.
+ * `real`. A is packed in panels of MR rows, [k][MR]; B in panels of NR columns, [k][NR]; both have
+ * zeros beyond the edge. A kernel keeps a tile of C in registers and loops over k once.
  */
 #ifndef WEIR_OPS_HOST_GEMM_TILE_H
 #define WEIR_OPS_HOST_GEMM_TILE_H
@@ -47,7 +46,7 @@ typedef float real;
 typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
 typedef real vec4 __attribute__((vector_size(4 * sizeof(real)), aligned(sizeof(real)), may_alias));
 
-/* Written with explicit instructions, because compilers differ in whether they fuse a * b + c. */
+/* Uses explicit instructions, because compilers differ in whether they fuse a * b + c. */
 ALWAYS_INLINE vec fused(vec a, vec b, vec c)
 {
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 && WEIR__REAL_F64
@@ -68,7 +67,7 @@ ALWAYS_INLINE vec vec_set(real x)
     return x - (vec){0};
 }
 
-/* The sums of four vectors, each in a fixed order: halves added onto halves. */
+/* The sums of four vectors, each in a fixed order: halves are added to halves. */
 #if WEIR__ISA_LEVEL >= WEIR__ISA_V3 && !WEIR__REAL_F64
 ALWAYS_INLINE __m128 lanes_quarter(vec v)
 {
@@ -112,22 +111,21 @@ ALWAYS_INLINE void lanes_sums(const vec v[4], real sums[4])
 }
 #endif
 
-/* This many products are added up one after the other; then the sums of such stretches are added.
- * The error of a sum grows with the length of its chain. */
+/* This many products are added one after another; then the sums of such stretches are added. The
+ * error of a sum grows with the length of its chain. */
 enum { STRETCH = 96 };
-/* Stretches begin anew where a chunk of k does, of which a packed panel has one. */
+/* A stretch never crosses a chunk of k; a packed panel holds one chunk. */
 enum { CHUNK = (int)(2048 / sizeof(real)) };
 
-/* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
- * product of a panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at
- * b + at[k] where `at` is given. `rows`, `nv` and whether there is an `at` are
- * constants where it is called. */
+/* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the product of a
+ * panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at b + at[k] if `at` is given.
+ * `rows`, `nv` and whether there is an `at` are constants at each call. */
 ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real *b, int64_t ldb,
                         const int32_t *at, real *c, int64_t ldc, bool add)
 {
     int64_t k = 0;
 
-    do { /* once at least: without any k, C is 0 */
+    do { /* at least once: with k = 0, C is 0 */
         const int64_t stop = kn - k < STRETCH ? kn : k + STRETCH;
         vec acc[NV * MR];
 
@@ -171,7 +169,7 @@ ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real 
     } while (k < kn);
 }
 
-/* How much of C panel_tile touches for so many valid rows and columns. */
+/* The rows and columns of C that panel_tile writes for this many valid ones. */
 ALWAYS_INLINE int tile_rows(int64_t rows)
 {
     return rows > MR / 2 ? MR : rows > MR / 4 ? MR / 2 : MR / 4;
@@ -185,7 +183,8 @@ ALWAYS_INLINE int tile_cols(int64_t cols)
 ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, const real *b,
                                 int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {
-    if (tile_cols(cols) == NR) /* no switch: with two vectors to a panel, cases would be the same */
+    if (tile_cols(cols) == NR) /* no switch: with two vectors per panel, its cases would be
+                                * identical */
         tile(rows, NV, kn, a, b, ldb, at, c, ldc, add);
     else if (tile_cols(cols) == 2 * LANES)
         tile(rows, 2, kn, a, b, ldb, at, c, ldc, add);
@@ -193,8 +192,8 @@ ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *
         tile(rows, 1, kn, a, b, ldb, at, c, ldc, add);
 }
 
-/* The tile of a packed panel of A with `rows` valid rows and of `cols` valid
- * columns of B. */
+/* Computes the tile of a packed panel of A with `rows` valid rows and of `cols` valid columns of
+ * B. */
 ALWAYS_INLINE void panel_tile(int64_t rows, int64_t cols, int64_t kn, const real *a, const real *b,
                               int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {

@@ -1,10 +1,11 @@
-/* Products of groups: each is handed to the gemm, in parts that are equally long for all blocks. */
+/* Products of groups: calls the gemm for each group, in parts of equal cost per block. */
 #include "ops/host/product/grouped.h"
 
 #include "base/base.h"
 #include "ops/tile.h"
 
-/* Parts of a group are whole stretches of so many columns (or rows, where columns are cut). */
+/* Parts of a group consist of whole stretches of this many columns (or rows, if columns are
+ * cut). */
 enum { UNIT = 48 };
 
 static int64_t end_of(const struct weir__grouped *a, int64_t group)
@@ -15,15 +16,15 @@ static int64_t end_of(const struct weir__grouped *a, int64_t group)
                                    : ((const int32_t *)(const void *)a->ends)[at];
 }
 
-/* The rough cost of a unit of a group: its rows, and loading its matrix. */
+/* The approximate cost of a unit of a group: its rows, and loading its matrix. */
 static int64_t unit_cost(const struct weir__grouped *a, int64_t group, int64_t length)
 {
     if (group == a->groups)
-        return weir__div_up(length, 16); /* zeros */
+        return weir__div_up(length, 16); /* only zeros are written */
     return length ? length + 8 : a->along == WEIR__GROUPED_DEPTH;
 }
 
-/* The cost of all groups. An error if the ends are not valid. */
+/* Computes the cost of all groups. Fails if the ends are not valid. */
 static weir_status check_ends(const struct weir__grouped *a, int64_t units, int64_t *total)
 {
     const int64_t length = weir__grouped_length(a);
@@ -55,7 +56,7 @@ static void run(const struct weir__grouped *a, const struct weir__gemm *whole, s
         WEIR__ISA_NAME(weir__gemm_f32)(g, local);
 }
 
-/* Units `first` and on, before `last`, of the group that has begin .. end. */
+/* Computes units first .. last - 1 of the group begin .. end. */
 static void run_part(const struct weir__grouped *a, int64_t group, int64_t begin, int64_t end,
                      int64_t first, int64_t last, void *local)
 {
@@ -114,7 +115,7 @@ weir_status WEIR__ISA_NAME(weir__grouped_kernel)(const void *args, const weir_bl
 
     if ((st = check_ends(a, units, &total)))
         return st;
-    /* Each block has a stretch of the total cost, and the units that begin in it. */
+    /* Each block takes a range of the total cost, and computes the units that begin in it. */
     low = total * block->index / block->count;
     high = total * (block->index + 1) / block->count;
     for (int64_t g = 0; g < a->groups + has_rest && at < high; g++) {

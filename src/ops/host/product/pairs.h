@@ -1,8 +1,8 @@
-/* Tiles of 32 x 32 sums of products of bf16, by instructions that multiply pairs: AVX-512 BF16
- * here, AMX in pairs_amx.h. For files of level v4.
+/* Tiles of 32 x 32 sums of products of bf16, with instructions that multiply pairs: AVX-512 BF16
+ * here, AMX in pairs_amx.h. For files compiled at level v4.
  *
- * A lies in rows; B in panels of 16 columns, [k / 2][16] pairs of consecutive k. Both have zeros up
- * to whole tiles. The instructions take subnormal numbers as zeros.
+ * A is row-major; B is in panels of 16 columns, [k / 2][16] pairs of consecutive k. Both are padded
+ * with zeros to whole tiles. The instructions treat subnormal numbers as zero.
  */
 #ifndef WEIR_OPS_HOST_PAIRS_H
 #define WEIR_OPS_HOST_PAIRS_H
@@ -24,7 +24,7 @@ static inline int64_t wide(int64_t n)
 
 /* ---- packing ---- */
 
-/* Two rows of B, 16 columns each, as pairs. */
+/* Packs two rows of B, 16 columns each, as pairs. */
 ALWAYS_INLINE void pack_two_rows(uint32_t *dst, const uint16_t *even, const uint16_t *odd)
 {
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even));
@@ -33,7 +33,7 @@ ALWAYS_INLINE void pack_two_rows(uint32_t *dst, const uint16_t *even, const uint
     _mm512_storeu_si512(dst, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
 }
 
-/* A square of 16 columns, each contiguous along k, by 16 pairs: the transpose of 32-bit words. */
+/* Packs a square of 16 columns, each contiguous along k, by 16 pairs: transposes 32-bit words. */
 static void pack_square_of_pairs(uint32_t *dst, const uint16_t *src, int64_t step)
 {
     __m512i r[16], t[16];
@@ -53,7 +53,7 @@ static void pack_square_of_pairs(uint32_t *dst, const uint16_t *src, int64_t ste
         r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
         r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
     }
-    /* r[4 i + q]: words q, q + 4, q + 8, q + 12 of columns 4 i .. 4 i + 3, in quarters */
+    /* r[4 i + q]: words q, q + 4, q + 8, q + 12 of columns 4 i .. 4 i + 3, one per quarter */
 #pragma GCC unroll 4
     for (int q = 0; q < 4; q++) {
         const __m512i a = _mm512_shuffle_i32x4(r[q], r[4 + q], 0x88);
@@ -68,7 +68,7 @@ static void pack_square_of_pairs(uint32_t *dst, const uint16_t *src, int64_t ste
     }
 }
 
-/* A panel with an edge, or of any strides. */
+/* Packs a panel with an edge, or with any strides. */
 static void pack_panel_slowly(uint32_t *dst, int64_t from, int64_t pairs, int64_t cols, int64_t kn,
                               const uint16_t *src, int64_t row, int64_t col)
 {
@@ -82,8 +82,8 @@ static void pack_panel_slowly(uint32_t *dst, int64_t from, int64_t pairs, int64_
         }
 }
 
-/* A panel of `pairs` pairs along k, of which kn elements are there, and of `cols` columns; element
- * (k, j) is at src + k * row + j * col. */
+/* Packs a panel of `pairs` pairs along k, of which kn elements exist, and of `cols` columns;
+ * element (k, j) is at src + k * row + j * col. */
 static void pack_panel_of_pairs(uint32_t *dst, int64_t pairs, int64_t cols, int64_t kn,
                                 const uint16_t *src, int64_t row, int64_t col)
 {
@@ -100,15 +100,16 @@ static void pack_panel_of_pairs(uint32_t *dst, int64_t pairs, int64_t cols, int6
 
 /* ---- tiles ---- */
 
-/* What one tile of sums is made of. */
+/* The operands of one tile of sums. */
 struct pair_tile {
     const uint16_t *a; /* UNIT rows, a_step elements apart, k of each */
     const uint32_t *b; /* two panels, b_next pairs apart */
     float *c;          /* UNIT rows, c_step apart */
     int64_t a_step, b_next, c_step;
     int64_t k; /* a multiple of UNIT, or of 2 for dots */
-    bool add;  /* to what is in c */
-    /* for dots: how many rows are wanted, in whole ROWS, and whether the first panel alone is */
+    bool add;  /* adds to the contents of c */
+    /* for dots: the number of rows wanted, a multiple of ROWS; narrow: only the first panel is
+     * wanted */
     int rows;
     bool narrow;
 };
@@ -116,7 +117,7 @@ struct pair_tile {
 #define TARGET_BF16 __attribute__((target("avx512bf16")))
 #define ROWS 8
 
-/* ROWS rows by `panels` panels, a constant where it is called. */
+/* ROWS rows times `panels` panels; `panels` is a constant at each call. */
 ALWAYS_INLINE TARGET_BF16 void dots_of_rows(int panels, const struct pair_tile *t,
                                             const uint16_t *a, float *c)
 {
@@ -159,7 +160,7 @@ ALWAYS_INLINE TARGET_BF16 void dots_of_rows(int panels, const struct pair_tile *
 static TARGET_BF16 void dots(const struct pair_tile *t)
 {
     for (int i = 0; i < t->rows; i += ROWS) {
-        /* the sums that come next, of these columns or beside them */
+        /* prefetches the next sums, below or to the right */
         const float *next = t->c + (i + ROWS < t->rows ? (i + ROWS) * t->c_step : UNIT);
 
 #pragma GCC unroll 8

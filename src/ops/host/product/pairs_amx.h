@@ -1,5 +1,6 @@
-/* Tiles of pairs.h by AMX. With WEIR__AMX_STAND_IN, which a test defines, the registers are memory
- * and the instructions are functions, so that all but the instructions is run on any machine. */
+/* Tiles of pairs.h with AMX. With WEIR__AMX_STAND_IN, which a test defines, the registers are
+ * memory and the instructions are functions, so that everything except the instructions can be
+ * tested on any machine. */
 #ifndef WEIR_OPS_HOST_PAIRS_AMX_H
 #define WEIR_OPS_HOST_PAIRS_AMX_H
 
@@ -13,7 +14,7 @@
 #define tile_clear _tile_zero
 #define tile_dot _tile_dpbf16ps
 
-/* Eight registers of 16 rows of 64 bytes. */
+/* Configures eight registers of 16 rows of 64 bytes. */
 static TARGET_AMX void amx_begin(void)
 {
     struct {
@@ -26,7 +27,7 @@ static TARGET_AMX void amx_begin(void)
         config.row_bytes[i] = 64;
         config.rows[i] = 16;
     }
-    /* gcc 12's optimizer takes _tile_loadconfig to read only the first bytes */
+    /* gcc 12 optimises as if _tile_loadconfig read only the first bytes */
     __asm__ volatile("ldtilecfg %0" : : "m"(config));
 }
 
@@ -45,7 +46,7 @@ static inline bool uses_amx(void)
 #endif
 }
 
-/* Between amx_begin and amx_end. */
+/* Call it between amx_begin and amx_end. */
 static TARGET_AMX void amx_tile(const struct pair_tile *t)
 {
     const size_t a_step = (size_t)t->a_step * sizeof *t->a, b_step = PANEL * sizeof *t->b;
@@ -54,7 +55,7 @@ static TARGET_AMX void amx_tile(const struct pair_tile *t)
     const uint32_t *b = t->b;
     float *c = t->c, *low = c + PANEL * t->c_step;
 
-    __asm__ volatile("" : : : "memory"); /* gcc 12: _tile_loadd reads memory, too */
+    __asm__ volatile("" : : : "memory"); /* gcc 12 does not know that _tile_loadd reads memory */
     if (t->add) {
         tile_load(0, c, c_step);
         tile_load(1, c + PANEL, c_step);
