@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* name in reports, what it says */
+/* code, name in reports, meaning */
 #define WEIR_FINDING_LIST(X)                                                                   \
     X(CORE_DEADLOCK, "core_deadlock", "operators hold cores that others wait for, in a cycle") \
     X(COLLECTIVE_ORDER, "collective_order", "collectives that never meet")                     \
@@ -104,7 +104,7 @@ WEIR_API WEIR_MUST_USE weir_status weir_check_graphs(weir_graph *const *graphs, 
 
 /* The same for graph files, where cycles and waits for nodes that do not exist are
  * findings too.
- * returns  what weir_graph_load_file does for a file that cannot be read.
+ * returns  as weir_graph_load_file for a file that cannot be read.
  * threads  any. */
 WEIR_API WEIR_MUST_USE weir_status weir_check_files(weir_device *dev, const char *const *paths,
                                                     size_t nranks,

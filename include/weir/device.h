@@ -96,7 +96,7 @@ WEIR_API weir_status weir_device_sync(weir_device *dev);
 WEIR_API uint64_t weir_device_now(const weir_device *dev);
 
 /* Core limits of the whole device, for streams without limits of their own.
- * Values are 1..what the device has; -1 keeps the current value. A new limit applies to operators
+ * Values are 1..the device's count; -1 keeps the current value. A new limit applies to operators
  * that start afterwards: see weir_stream_set_limit.
  * returns  WEIR_ERANGE naming the range; nothing changes then.
  * threads  any. */

@@ -163,12 +163,12 @@ WEIR_API char *weir_tensor_format(weir_tensor *tensor);
 /* ---- DLPack ----
  * `DLManagedTensor *` and `DLManagedTensorVersioned *` behind void pointers, so
  * that no DLPack header is needed here. Importing takes ownership of the struct:
- * weir calls its deleter once, when the last handle is gone and every queued use is
- * over. On an error the caller still owns it. Exporting keeps the tensor alive
- * until the consumer calls the deleter; the consumer must order its reads after the
- * stream that is current here. On `cuda` (kDLCUDA) the memory is reused only after the work that
- * weir's native streams and CUDA's default stream have when the deleter is called: a consumer that
- * uses other streams must order them before one of those. */
+ * weir calls its deleter once, when the last handle is released and every queued use has completed.
+ * On an error the caller still owns it. Exporting keeps the tensor alive until the consumer calls
+ * the deleter; the consumer must order its reads after the stream that is current here. On `cuda`
+ * (kDLCUDA) the memory is reused only after the work that weir's native streams and CUDA's default
+ * stream have when the deleter is called: a consumer that uses other streams must order them before
+ * one of those. */
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack(weir_stream *stream, void *managed,
                                                            weir_tensor **out);
 WEIR_API WEIR_MUST_USE weir_status weir_tensor_from_dlpack_versioned(weir_stream *stream,

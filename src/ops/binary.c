@@ -116,9 +116,9 @@ static weir_status prepare(const struct weir__call *call, enum weir__binary_code
     X(pow, "Pow", POW, number, 30, 10000, "a^b")                                              \
     X(maximum, "Maximum", MAXIMUM, all, 1, 0, "the larger of a and b")                        \
     X(minimum, "Minimum", MINIMUM, all, 1, 0, "the smaller of a and b")                       \
-    X(bitwise_and, "BitwiseAnd", BITWISE_AND, bits, 1, 0, "bits that a and b have")           \
-    X(bitwise_or, "BitwiseOr", BITWISE_OR, bits, 1, 0, "bits that a or b has")                \
-    X(bitwise_xor, "BitwiseXor", BITWISE_XOR, bits, 1, 0, "bits that one of a and b has")     \
+    X(bitwise_and, "BitwiseAnd", BITWISE_AND, bits, 1, 0, "bits set in a and b")              \
+    X(bitwise_or, "BitwiseOr", BITWISE_OR, bits, 1, 0, "bits set in a or b")                  \
+    X(bitwise_xor, "BitwiseXor", BITWISE_XOR, bits, 1, 0, "bits set in one of a and b")       \
     X(bitwise_left_shift, "BitwiseLeftShift", LEFT_SHIFT, integer, 1, 0, "a * 2^b, wrapping") \
     X(bitwise_right_shift, "BitwiseRightShift", RIGHT_SHIFT, integer, 1, 0, "a / 2^b, down")  \
     X(eq, "Equal", EQ, compare, 1, 0, "a == b, as bool")                                      \

@@ -220,7 +220,7 @@ static weir_status infer_uniform(struct weir__call *call)
     if ((st = weir__check_type("RandomUniform", x, WEIR__TYPES_NUMBER)))
         return st;
     if (!isfinite(p->a) || !isfinite(p->b) || p->a > p->b || (whole && ceil(p->a) >= ceil(p->b)))
-        return weir__fail(WEIR_ERANGE, "RandomUniform: no %s lies from %g to below %g",
+        return weir__fail(WEIR_ERANGE, "RandomUniform: there is no %s from %g to below %g",
                           weir_dtype_name(x->dtype), p->a, p->b);
     if (whole && ((st = weir__constant("RandomUniform", ceil(p->a), x->dtype, &constant)) ||
                   (st = weir__constant("RandomUniform", ceil(p->b) - 1, x->dtype, &constant))))

@@ -71,7 +71,8 @@ static weir_status infer(struct weir__call *call, enum weir__types types, bool n
             continue;
         }
         if (needs_elements && x->shape[d] == 0)
-            return weir__fail(WEIR_ESHAPE, "%s: dim %d of %s is empty and has no such element",
+            return weir__fail(WEIR_ESHAPE,
+                              "%s: dim %d of %s is empty, so the result does not exist",
                               call->op->name, d, weir__view_text(x).text);
         if (p->keepdim)
             out->shape[out->ndim++] = 1;

@@ -302,8 +302,7 @@ static weir_status check_reach(weir_device *dev, const struct weir__view *view, 
         return WEIR_OK;
     if (dev->driver->native && dev->driver->native->reaches(dev, data))
         return WEIR_OK;
-    return weir__fail(WEIR_EUNSUPPORTED,
-                      "%s cannot work on the memory at %p, which is not its own: copy it in",
+    return weir__fail(WEIR_EUNSUPPORTED, "%s cannot access the memory at %p: copy it to the device",
                       dev->props.name, data);
 }
 

@@ -62,7 +62,7 @@ static weir_status permute(struct weir__view *v, int n, const int64_t *dims)
     }
     for (int dim = 0; dim < from.ndim; dim++)
         if (!(seen & 1u << dim) && from.shape[dim] != 1)
-            return weir__fail(WEIR_ESHAPE, "%s cannot lose dim %d, which is not of size 1",
+            return weir__fail(WEIR_ESHAPE, "%s cannot drop dim %d: its size is not 1",
                               weir__view_text(&from).text, dim);
     v->ndim = n;
     return WEIR_OK;
@@ -348,7 +348,7 @@ weir_status weir_tensor_unsqueeze(weir_tensor *t, int dim, weir_tensor **out)
     WEIR__NEED(out, "out");
     *out = NULL;
     if (t->view.ndim == WEIR_MAX_DIMS)
-        return weir__fail(WEIR_ESHAPE, "unsqueeze: %s has %d dims, the most there are",
+        return weir__fail(WEIR_ESHAPE, "unsqueeze: %s has %d dims already, the maximum",
                           weir__view_text(&t->view).text, WEIR_MAX_DIMS);
     if (dim < 0 || dim > t->view.ndim)
         return weir__fail(WEIR_ERANGE, "unsqueeze: dim %d is out of range: the tensor is %s", dim,

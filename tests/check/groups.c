@@ -216,7 +216,7 @@ TEST(check_groups, ranks_missing_from_the_program_are_reported)
     CHECK_OK(weir_check_graphs(w.graphs, 1, NULL, &report));
     CHECK_EQ(report->nerrors, 0);
     CHECK((f = find(report, WEIR_FINDING_COLLECTIVE_ORDER)));
-    CHECK_STR(f->text, "of group 'a' of 2 ranks, of which the program of 1 has 1");
+    CHECK_STR(f->text, "in group 'a' of 2 ranks, but the program of 1 has 1 of them");
     weir_check_free(report);
     close_world(&w);
 }

@@ -65,7 +65,7 @@ struct weir__node {
     void *params; /* op->params_size bytes */
     int nin, nout;
     struct weir__operand *in, *out; /* an in-place node has nout 0 and writes in[0] */
-    int *control;                   /* nodes it must run after, beside its operands */
+    int *control;                   /* nodes it must run after, besides those of its operands */
     int ncontrol;
     unsigned ntokens : 28; /* for a Kernel: the first `ntokens` of these, whose tokens it takes as
                             * inputs */

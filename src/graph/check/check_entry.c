@@ -192,10 +192,11 @@ static bool find_unrecorded(const struct weir__pb_file *f, struct weir__report *
                 continue;
             any = true;
             weir__pb_place(&f->text, ref->at, &line, &column);
-            found.text = weir__report_text(
-                report,
-                "%s:%zu:%zu: %s waits for %s, which no node of the file is: it would wait for ever",
-                f->text.where, line, column, f->nodes[i].name, ref->name);
+            found.text =
+                weir__report_text(report,
+                                  "%s:%zu:%zu: %s waits for %s, but no node of the file has that "
+                                  "name: it would wait for ever",
+                                  f->text.where, line, column, f->nodes[i].name, ref->name);
             weir__report_line(report, &nodes, weir__report_text(report, "%s", f->nodes[i].name));
             found.nodes = weir__report_lines(report, &nodes, &found.nnodes);
             found.remedy.node = found.nnodes ? found.nodes[0] : NULL;

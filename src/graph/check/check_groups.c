@@ -154,20 +154,21 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
             is_explored(x, &member, rank, nranks))
             continue;
         if (member.ranks && member.ranks != nranks && peer_of(&member) < 0)
-            add_warning(x, n, report,
-                        weir__report_text(report,
-                                          "%s is of group '%s' of %lld ranks, of which the program "
-                                          "of %d has %d: whom it waits for is not explored",
-                                          n->name, member.group, (long long)member.ranks, nranks,
-                                          weir__check_group_of(x->members, &member)->nhas),
-                        "check the graphs or files of all ranks of the group together, and give "
-                        "groups of different ranks different names");
+            add_warning(
+                x, n, report,
+                weir__report_text(report,
+                                  "%s is in group '%s' of %lld ranks, but the program of %d "
+                                  "has %d of them: waits for other ranks are not explored",
+                                  n->name, member.group, (long long)member.ranks, nranks,
+                                  weir__check_group_of(x->members, &member)->nhas),
+                "check the graphs or files of all ranks of the group together, and give "
+                "groups of different ranks different names");
         else
             add_warning(x, n, report,
                         weir__report_text(report,
-                                          "%s waits for rank %d of group '%s' of %lld ranks, in a "
-                                          "program of %d: who that is is not known, and not "
-                                          "explored",
+                                          "%s waits for rank %d of group '%s' of %lld ranks, but "
+                                          "which rank of the program of %d that is is unknown: the "
+                                          "wait is not explored",
                                           n->name, peer_of(&member), member.group,
                                           (long long)member.ranks, nranks),
                         "check the ranks of the group on their own");

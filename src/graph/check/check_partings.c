@@ -113,8 +113,9 @@ void weir__check_add_partings(const struct weir__check_members *m, int ways, int
             .kind = WEIR_FINDING_COLLECTIVE_ORDER,
             .text = weir__report_text(
                 report,
-                "%d ranks have groups of %lld named '%s', and it is not said who is with whom: in "
-                "%d of %d ways to part them ranks wait for each other, or do not fit",
+                "%d ranks are in groups of %lld ranks named '%s', and the files do not say which "
+                "ranks belong together: in %d of %d ways to split them ranks wait for each other "
+                "for ever, or their calls do not match",
                 g->nhas, (long long)g->ranks, g->name, bad, ways),
             .remedy.text = "give groups of different ranks different names",
         });

@@ -241,12 +241,12 @@ static weir_status check_family(const struct config *c, const char *path)
     }
     if (c->other_attention)
         return weir__fail(WEIR_EPARSE,
-                          "%s: layer_types has one that is neither full_attention nor "
+                          "%s: layer_types has an entry that is neither full_attention nor "
                           "sliding_attention: only these are known",
                           path);
     return weir__fail(WEIR_EPARSE,
-                      "%s: model_type is '%.47s', of which the layers are not known; known are %s. "
-                      "If it is built as one of them, say that name in a copy of the file",
+                      "%s: model_type '%.47s' is unknown; the known ones are %s. If its layers are "
+                      "those of a known one, write that name into a copy of the file",
                       path, c->type, known);
 }
 
@@ -267,7 +267,7 @@ static weir_status check(const struct weir__llm *m, const char *path)
         {"n_routed_experts, num_experts or num_local_experts", m->experts, 1e5, true},
         {"num_experts_per_tok", m->experts > 0 ? m->top : 1, 1e4, false},
         {"moe_intermediate_size", m->experts > 0 ? m->expert_dim : 1, 1e7, false},
-        {"what shared experts have", m->shared_dim, 1e7, true},
+        {"size of the shared experts", m->shared_dim, 1e7, true},
         {"first_k_dense_replace", m->experts > 0 ? m->dense_layers : 0, m->layers, true},
         {"kv_lora_rank", m->kv_rank, 1e5, true},
         {"q_lora_rank", m->q_rank, 1e5, true},
@@ -283,7 +283,7 @@ static weir_status check(const struct weir__llm *m, const char *path)
 
         if (!(value >= (needed[i].may_lack ? 0 : 1) && value <= needed[i].most))
             return weir__fail(WEIR_EPARSE, "%s: %s is %g: it must be %s1..%g", path, needed[i].key,
-                              value, needed[i].may_lack ? "left out or in " : "there and in ",
+                              value, needed[i].may_lack ? "absent or in " : "present and in ",
                               needed[i].most);
         if (value != floor(value))
             return weir__fail(WEIR_EPARSE, "%s: %s is %g, not a whole number", path, needed[i].key,

@@ -242,7 +242,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
     out->ttft_ms = weir__deploy_first_us(d, out->prefill.us) / 1e3;
     out->tpot_ms = out->decode.us / 1e3 / (1 + d->accept);
     out->prefill_rate = replicas * d->batch * d->prompt / (out->prefill.us / 1e6);
-    if (d->chunk > 0) { /* each step takes a chunk of a prompt beside the sequences that decode */
+    if (d->chunk > 0) { /* besides decoding, each step takes a chunk of a prompt */
         out->ttft_ms = ceil(d->prompt / d->chunk) * out->decode.us / 1e3;
         out->prefill_rate = replicas * d->chunk / (out->decode.us / 1e6);
     }

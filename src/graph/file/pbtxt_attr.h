@@ -33,7 +33,7 @@ weir_status weir__pb_value_fail(const struct weir__pb_value *v, weir_status stat
                                 const char *format, ...) WEIR_PRINTF(3, 4);
 
 /* A scalar as a type; numbers and words may be written as strings.
- * returns  WEIR_EINVAL saying what it is and what it should be. */
+ * returns  WEIR_EINVAL naming the value and the expected type. */
 weir_status weir__pb_to_int(const struct weir__pb_value *v, const struct weir__pb_event *e,
                             int64_t *out);
 weir_status weir__pb_to_float(const struct weir__pb_value *v, const struct weir__pb_event *e,

@@ -117,13 +117,13 @@ void weir__pb_warn_foreign(const struct weir__pb_loader *l)
 
     if (l->kept.count)
         weir__log(WEIR_LOG_WARN,
-                  "%s: attribute '%.80s' of node '%.80s' means nothing to weir (%d such in all); "
+                  "%s: weir does not know attribute '%.80s' of node '%.80s' (%d such in all); "
                   "it is kept for dumps",
                   where, l->kept.first.key, l->kept.first.node, l->kept.count);
     if (l->lost.count)
         weir__log(
             WEIR_LOG_WARN,
-            "%s: attribute '%.80s' of node '%.80s' means nothing to weir (%d such in all) and "
+            "%s: weir does not know attribute '%.80s' of node '%.80s' (%d such in all), and it "
             "is not kept: only operators have foreign attributes",
             where, l->lost.first.key, l->lost.first.node, l->lost.count);
 }

@@ -81,14 +81,14 @@ int weir__super_count(const struct weir__super_kernel *k, const char *key);
 /* Before streams are assigned: puts nodes on one stream where stream-fusion asks for it. */
 void weir__super_fuse_streams(weir_graph *g);
 weir_status weir__pass_cores(struct weir__compile *c); /* cores.c */
-/* The limits of a whole graph from "24|48"; NULL sets none.
- * returns  WEIR_ERANGE naming what the device has. */
+/* The limits of a whole graph from "24|48"; NULL sets no limit.
+ * returns  WEIR_ERANGE naming the device's counts. */
 weir_status weir__graph_cores(const weir_graph *g, const char *text, weir_cores *out);
 weir_status weir__pass_memory(struct weir__compile *c); /* memory.c */
 /* The scratch bytes that node v needs with the largest number of cores it may ever get. */
 int64_t weir__scratch_bytes(const struct weir__compile *c, int v);
-/* check.c: re-proves by other means that every edge is ordered and that values which
- * share bytes are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
+/* check.c: re-proves by another method that every edge is ordered and that values which share bytes
+ * are never alive at once. returns WEIR_EINTERNAL with what is wrong. */
 weir_status weir__pass_check(const struct weir__compile *c);
 /* join.c: whether the nodes, whose slots are assigned, can be one launch on a device that compiles
  * its kernels. */

@@ -1,4 +1,4 @@
-/* Dead code: nodes whose results nobody needs. */
+/* Dead code: nodes with unused results. */
 #include "graph/pass/compile.h"
 
 /* A graph without outputs (such as a profile of kernels) keeps all its nodes. */

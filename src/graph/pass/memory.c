@@ -1,4 +1,4 @@
-/* The memory plan: where in the arena each value and each node's scratch lies.
+/* The memory plan: the place of each value and of each node's scratch in the arena.
  *
  * Lifetimes follow from the plan's own order, never from program order alone: on several streams a
  * node early in the program may run late, so the last use in program order need not be the last in

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define MARGIN 0.8 /* the estimates are rough: a gain below 20 % is none */
+#define MARGIN 0.8 /* the estimates are rough: gains below 20 % are ignored */
 /* From this many nodes on, fewer placements are tried, and no chains. */
 #define LARGE 20000
 #define LARGE_STREAMS 3

@@ -14,7 +14,7 @@ struct pass {
     struct weir__compile *c;
     int *clock;   /* by node, then stream, as in struct weir__reach */
     int *latest;  /* by stream: the last position waited for, or -1 */
-    int *reached; /* by stream: positions that have completed once all waits so far are over */
+    int *reached; /* by stream: positions that have completed once all waits so far have ended */
     int *streams; /* streams with latest >= 0 */
     int nstreams; /* the number of `streams` */
     int cap_syncs;

@@ -53,7 +53,7 @@ weir_status weir_stream_placement_parse(const char *name, weir_stream_placement 
             *out = (weir_stream_placement)i;
             return WEIR_OK;
         }
-    return weir__fail(WEIR_EINVAL, "streams '%s' is none of explicit, auto, siblings", name);
+    return weir__fail(WEIR_EINVAL, "unknown streams '%s'; they are explicit, auto, siblings", name);
 }
 
 static weir_status check_options(const weir_graph *g, const weir_compile_options *o)

@@ -39,7 +39,7 @@ weir_status weir__plan_check_overlap(const weir_plan *plan, char *const *bound)
             if (i == k || a.first >= b.end || b.first >= a.end)
                 continue;
             return weir__fail(WEIR_EINVAL,
-                              "plan %s '%s', which is written, shares memory with %s '%s': it "
+                              "plan %s '%s' is written but shares memory with %s '%s': it "
                               "needs memory of its own",
                               a.is_output ? "output" : "input", a.name,
                               b.is_output ? "output" : "input", b.name);

@@ -60,7 +60,7 @@ struct weir__advice {
 };
 
 /* Ranks that share a graph are reported once, under the first of them.
- * returns  what weir__predict does.
+ * returns  as weir__predict.
  * threads  as weir__predict. */
 weir_status weir__advise(weir_graph *const *graphs, uint32_t nranks, struct weir__advice *out);
 void weir__advice_fini(struct weir__advice *a);

@@ -250,8 +250,8 @@ static weir_status meet_in_group(struct weir__predict_graph *pg, int v, struct w
         return WEIR_OK;
     if ((uint32_t)member.ranks != place->nranks)
         return weir__fail(WEIR_EINVAL,
-                          "node '%s' is a collective of the %lld ranks of group '%s', and the run "
-                          "has %u: they must be as many",
+                          "node '%s' is a collective of the %lld ranks of group '%s', but the run "
+                          "has %u ranks",
                           n->name, (long long)member.ranks, member.group, place->nranks);
     if (pair && place->shared)
         return weir__fail(WEIR_EINVAL,

@@ -77,7 +77,7 @@ struct weir__tuned {
     uint32_t *graph_of; /* by rank */
     uint64_t before, after;
     struct weir__tune_bound bound;
-    struct weir__tune_change *changes; /* the one with the largest gain by itself first */
+    struct weir__tune_change *changes; /* by the gain of each one alone, largest first */
     int nchanges;
     char *verdict;  /* a sentence: the gain, or why streams do not pay here */
     size_t tried;   /* placements */

@@ -211,7 +211,7 @@ static void add_verdict(const struct weir__tuner *t, struct weir__text *text)
     bool tight = (double)t->bound.ps >= 0.95 * (double)t->best_ps;
 
     if (t->best_ps == WEIR__TUNE_NEVER) {
-        weir__text_add(text, "the graph deadlocks, and so does everything that was tried: "
+        weir__text_add(text, "the graph deadlocks, and so does every variant that was tried: "
                              "`weir check` says which limit avoids it");
         return;
     }
@@ -235,7 +235,7 @@ static void add_verdict(const struct weir__tuner *t, struct weir__text *text)
     if (tight) {
         add_bound(t, t->best_ps, text);
     } else {
-        weir__text_add(text, "nothing that was tried is faster than %.3f us",
+        weir__text_add(text, "no variant that was tried is faster than %.3f us",
                        (double)t->before / 1e6);
         if (t->refused)
             weir__text_add(text, ", but for %zu settings that can deadlock", t->refused);

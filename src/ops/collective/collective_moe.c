@@ -37,7 +37,8 @@ static weir_status infer_dispatch(struct weir__call *call)
     if (st)
         return st;
     if (x->ndim != 2 || x->shape[0] != experts->shape[0])
-        return weir__fail(WEIR_ESHAPE, "%s: x is [tokens, hidden], not %s beside experts %s",
+        return weir__fail(WEIR_ESHAPE,
+                          "%s: x must be [tokens, hidden]: it is %s, the experts are %s",
                           call->op->name, weir__view_text(x).text, weir__view_text(experts).text);
     if (p->capacity < 0 || p->capacity > INT32_MAX)
         return weir__fail(WEIR_ERANGE, "%s: a capacity of %lld rows is out of range: 0..%d",
@@ -69,12 +70,12 @@ static weir_status infer_combine(struct weir__call *call)
         return weir__fail(WEIR_ESHAPE, "%s: rows are [capacity, hidden], not %s", op,
                           weir__view_text(rows).text);
     if (at->dtype != WEIR_I32 || !weir__same_shape(at, experts))
-        return weir__fail(WEIR_ESHAPE, "%s: positions are i32 of the experts' shape, %s beside %s",
+        return weir__fail(WEIR_ESHAPE, "%s: positions must be i32 of the experts' shape: %s and %s",
                           op, weir__view_text(at).text, weir__view_text(experts).text);
     if ((weights->dtype != WEIR_F32 && weights->dtype != rows->dtype) ||
         !weir__same_shape(weights, experts))
         return weir__fail(WEIR_ESHAPE,
-                          "%s: weights are f32 or %s, of the experts' shape: %s beside %s", op,
+                          "%s: weights must be f32 or %s, of the experts' shape: %s and %s", op,
                           weir_dtype_name(rows->dtype), weir__view_text(weights).text,
                           weir__view_text(experts).text);
     call->out[0].dtype = rows->dtype;

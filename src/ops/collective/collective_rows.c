@@ -418,7 +418,7 @@ ROW(broadcast, "Broadcast", "one rank's tensor, on every rank", 1, 1, 0, root_fi
 ROW(all_to_all, "AllToAll", "part i of the tensor to rank i, part i from there", 1, 1, 0,
     plain_fields, weir__collective_member, infer_all_to_all, cost_part, prepare_all_to_all);
 ROW_OF(weir__counts_params, all_to_all_counts, "AllToAllCounts",
-       "the same with so many rows for and from each rank", 1, 1, 0, counts_fields,
+       "AllToAll with a count of rows for and from each rank", 1, 1, 0, counts_fields,
        weir__collective_member, infer_counts, cost_part, prepare_counts);
 ROW(send, "Send", "a tensor to another rank's Recv", 1, 0, 0, to_fields, member_send, infer_pair,
     cost_nothing, prepare_send);

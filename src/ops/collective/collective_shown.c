@@ -2,7 +2,8 @@
 #include "ops/collective/collective.h"
 
 /* In rounds: peers first read the inputs to reduce their slices, then the reduced slices, so that
- * nobody reads all of all inputs. In place, nothing is overwritten before it has been read. */
+ * no rank reads every input as a whole. In place, nothing is overwritten before it has been
+ * read. */
 static int show_rounds(const struct weir__collective_args *a, struct weir__code_shown *shown)
 {
     struct weir__range slice = weir__reduce_slice(a, a->meet.rank);

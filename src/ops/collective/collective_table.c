@@ -87,7 +87,8 @@ static weir_status infer_table(struct weir__call *call)
         return weir__fail(WEIR_ESHAPE, "%s: the table is %s, not i64[%d, %lld]", call->op->name,
                           weir__view_text(table).text, (int)TABLE_ROWS, (long long)p->ranks);
     if (p->rows < 0)
-        return weir__fail(WEIR_ERANGE, "%s: %lld rows", call->op->name, (long long)p->rows);
+        return weir__fail(WEIR_ERANGE, "%s: %lld rows are out of range: at least 0", call->op->name,
+                          (long long)p->rows);
     weir__infer_like(call);
     call->out[0].shape[0] = p->rows;
     return WEIR_OK;
@@ -141,7 +142,7 @@ static const struct weir__op_field table_fields[] = {WEIR__COLLECTIVE_FIELDS,
 
 const struct weir__op weir__op_all_to_all_table = {
     .name = "AllToAllTable",
-    .summary = "the same with the rows for and from each rank, and where they are, in a tensor",
+    .summary = "AllToAllCounts with counts and places of rows in a tensor",
     .engine = WEIR_ENGINE_VECTOR,
     .flags = WEIR__OP_COLLECTIVE | WEIR__OP_ALWAYS_RUNS,
     .nin_min = 2,

@@ -213,7 +213,7 @@ static void find_offsets(const struct strip *s)
 static int64_t even_rows(int64_t rows, int64_t cols, int64_t most)
 {
     const int64_t even = weir__div_up(rows, weir__div_up(rows, most));
-    int64_t whole = LANES; /* so many rows are whole vectors */
+    int64_t whole = LANES; /* this many rows fill whole vectors */
 
     for (int64_t q = cols; whole > 1 && q % 2 == 0; q /= 2)
         whole /= 2;
