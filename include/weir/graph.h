@@ -216,11 +216,11 @@ WEIR_API void weir_plan_destroy(weir_plan *plan);
 
 /* Queues one run behind the work on `stream`; work queued on `stream` afterwards sees the results.
  * Inputs and outputs are in the order they were named; an output entry of NULL gets a new tensor.
- * An output must not share memory with an input or another output. Errors: a run counts as one
- * piece of work of `stream`. If one of its operators fails, on any of the plan's streams, then
- * `stream` alone is in error, from this run on. The plan's other streams order the run and limit
- * its cores, but exchange no errors with it: an earlier error on one of them does not stop the run,
- * and stays there.
+ * An output must not share memory with an input or another output.
+ * Errors: a run counts as one piece of work of `stream`. If one of its operators fails, on any of
+ * the plan's streams, then `stream` alone is in error, from this run on. The plan's other streams
+ * order the run and limit its cores, but exchange no errors with it: an earlier error on one of
+ * them does not stop the run, and stays there.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
  *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for an output in the
  *          memory of an input or of another output, naming both. If a GPU's driver fails while the
