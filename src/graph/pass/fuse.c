@@ -212,7 +212,8 @@ static int run_length(const struct weir__compile *c, int stream, int p)
     return n;
 }
 
-/* Whether v may join a launch by rows: it waits for no other stream. */
+/* Whether v may join a launch by rows: it waits for no other stream and has the same core limit as
+ * the first node. */
 static bool goes_with_rows(const struct weir__compile *c, int first, int v)
 {
     return c->sync_first[v] == c->sync_first[v + 1] &&

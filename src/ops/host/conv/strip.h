@@ -93,8 +93,8 @@ static bool copy_fits(const struct strip *s, int64_t rows, int64_t cols)
 #define EVENS_END 0, 3
 #endif
 
-/* The part of a line of the copy that comes from the image: elements begin .. end. Element 0
- * corresponds to image column `from`. */
+/* The part of a line of the copy that comes from the image: elements begin .. end. Element 0 is at
+ * offset `from`, in elements, from the start of the image's row; it may lie outside the row. */
 struct line {
     int64_t begin, end, from;
 };
