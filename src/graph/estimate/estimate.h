@@ -23,8 +23,8 @@ struct weir__llm {
     char quant[16];  /* quantisation of the file's weights, "fp8"; "" if they are not quantised */
     double hidden, layers, heads, kv_heads, head_dim, vocab;
     double dense_dim;    /* MLP size of layers without experts */
-    double dense_layers; /* number of the first layers, which have no experts; all layers without
-                          * experts count */
+    double dense_layers; /* layers without experts, taken to be the first ones; in a model without
+                          * experts all layers */
     double experts, top, expert_dim;
     double groups, top_groups; /* groups of experts, and how many a token uses; 0: any experts */
     double shared_dim;         /* total of all shared experts */

@@ -27,8 +27,8 @@ enum { WEIR__SERVE_BLOCK = 512 }; /* tokens of a block, as published traces have
 struct weir__request {
     double at_ms;
     double prompt, output;         /* tokens */
-    uint32_t first_block, nblocks; /* the blocks that the prompt consists of, in blocks[]; 0: it
-                                    * shares none */
+    uint32_t first_block, nblocks; /* the blocks that the prompt begins with, in blocks[]; 0:
+                                    * nothing to share */
 };
 
 struct weir__requests {
