@@ -166,9 +166,9 @@ void weir__check_groups(const struct weir__checked *x, int rank, int nranks,
         else
             add_warning(x, n, report,
                         weir__report_text(report,
-                                          "%s waits for rank %d of group '%s' of %lld ranks, but "
-                                          "which rank of the program of %d that is is unknown: the "
-                                          "wait is not explored",
+                                          "%s waits for rank %d of group '%s' of %lld ranks: the "
+                                          "checker cannot tell which of the program's %d ranks "
+                                          "that is, and does not explore the wait",
                                           n->name, peer_of(&member), member.group,
                                           (long long)member.ranks, nranks),
                         "check the ranks of the group on their own");
