@@ -22,7 +22,7 @@ static weir_status check_device(const weir_device *dev)
                       dev->props.name);
 }
 
-/* NULL: what fits. */
+/* Looks up the engine by name or WEIR_ENGINE. *out is NULL if neither is given: weir chooses. */
 static weir_status find_engine(const char *name, const struct weir__engine **out)
 {
     const char *why;
@@ -39,7 +39,7 @@ static weir_status find_engine(const char *name, const struct weir__engine **out
     return why ? weir__fail(WEIR_EUNAVAILABLE, "%s", why) : WEIR_OK;
 }
 
-/* The group over the device, once its members have met. Takes `procs` over. */
+/* Makes the group on the device after its members have met. Takes ownership of `procs`. */
 static weir_status make_group(weir_device *dev, const weir_group_options *options, int nranks,
                               struct weir__procs_group *procs, weir_group **out)
 {
@@ -49,7 +49,7 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
     weir_group *g;
     weir_status st;
 
-    if (!o.timeout_ns) /* before the device's own, so that the rank is named */
+    if (!o.timeout_ns) /* shorter than the device's: the group's error names the missing rank */
         o.timeout_ns = dev->op_timeout_ns < 0 ? -1 : dev->op_timeout_ns / 4 * 3 + 1;
     if ((st = weir__group_make(nranks, &o, &weir__procs_transport, procs, &g))) {
         weir__procs_group_free(procs);
