@@ -83,14 +83,14 @@ bool weir__cpu_has_worker(const struct weir__cpu *cpu, int at)
 
 /* Called when the worker runs on another CPU than before. If another worker is recorded on this CPU
  * and has not slept since, it was preempted and may hold a stream: moves it. If a sleeping worker
- * is bound to this CPU, removes its binding: it would be queued here although other CPUs are idle.
- */
+ * is bound to this CPU, removes its binding: it would be queued here although other CPUs are
+ * idle. */
 static void make_room(const struct weir__worker *w)
 {
     const struct weir__cpu *cpu = w->cpu;
     int here = atomic_load_explicit(&w->runs_on, memory_order_relaxed);
-    /* The only CPU without a worker may be that of the host thread that queues (weir__cpu_rescue).
-     */
+    /* The only CPU without a worker may be that of the host thread that queues
+     * (weir__cpu_rescue). */
     bool may_move = cpu->nworkers < cpu->hardware ||
                     atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed) ||
                     atomic_load_explicit(&cpu->soft.base.per_stream, memory_order_relaxed);

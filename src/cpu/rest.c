@@ -22,8 +22,8 @@
  * worker also looks every STANDBY_NS and stops standing by after MOST_STANDBY_NS at the latest, so
  * nothing can hang because of it.
  *
- * Placing (place.c). A worker that was woken may wait for a busy CPU although another is idle.
- */
+ * Placing (place.c). A worker that was woken may wait for a busy CPU although another is
+ * idle. */
 #include "cpu/cpu.h"
 
 enum {

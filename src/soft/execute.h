@@ -5,8 +5,8 @@
  * and removes those that are NULL.
  *
  * The caller holds the stream's token (soft.h). A hook that returns false has given the token away:
- * to the scheduler, a waiter list, a rendezvous, or another owner that wakes the stream later.
- */
+ * to the scheduler, a waiter list, a rendezvous, or another owner that wakes the stream
+ * later. */
 #ifndef WEIR_SOFT_EXECUTE_H
 #define WEIR_SOFT_EXECUTE_H
 
@@ -34,8 +34,8 @@ struct weir__soft_hooks {
     bool (*pass)(void *self, struct weir__soft_stream *s, const struct weir__soft_stream *source);
     /* Optional: called before the stream is parked until `source` has progressed. */
     void (*parks)(void *self, const struct weir__soft_stream *s, struct weir__soft_stream *source);
-    /* Both or neither: called while a trace is recorded, when a wait is reached and when it ends.
-     */
+    /* Both or neither: called while a trace is recorded, when a wait is reached and when it
+     * ends. */
     void (*trace_reached)(void *self, struct weir__soft_stream *s);
     void (*trace_wait)(void *self, struct weir__soft_stream *s,
                        const struct weir__soft_stream *source, uint64_t seq);

@@ -127,8 +127,8 @@ static weir_status run(struct weir__program *p, weir_stream *const *streams,
                           "a plan with %d streams and %d channels of collectives has too many "
                           "arguments for one command",
                           p->nlanes, ntickets);
-    /* Reserve room in all queues first: lanes wait for each other, so all or none must be queued.
-     */
+    /* Reserve room in all queues first: lanes wait for each other, so all or none must be
+     * queued. */
     for (int i = 0; i < p->nlanes; i++) {
         bases[i] =
             (struct weir__lane_base){weir__soft(streams[i]), weir__stream_submitted(streams[i])};

@@ -1,7 +1,7 @@
 /* Reports for timeouts: which streams hold which cores, and which stream waits for which. Streams
  * of all devices of one kind are nodes, their waits are edges; a cycle is reported if there is one.
- * The streams keep running while they are read, so a report may be inconsistent: it is for people.
- */
+ * The streams keep running while they are read, so a report may be inconsistent: it is for
+ * people. */
 #include "soft/soft.h"
 
 #include <stdio.h>
@@ -103,8 +103,8 @@ static void see_cores(struct stuck *k, struct weir__sched *sched)
             snprintf(k->doing, sizeof k->doing, "%s", cmd->name);
     } else if (*k->doing) {
         k->why = RUNS;
-        /* Do not read s->run.cmd: it may be freed. A gang's core sets are valid while it has them.
-         */
+        /* Do not read s->run.cmd: it may be freed. A gang's core sets are valid while it has
+         * them. */
         k->cube = count_bits(s->run.gang_cube);
         k->vector = count_bits(s->run.gang_vector);
         if (!k->cube && !k->vector) /* not a gang; s->run is unused if one worker runs it alone */

@@ -171,8 +171,8 @@ static void close_doors(struct doors *closed, struct demand d)
     closed->vector |= d.vector > 0;
 }
 
-/* Tries to start or help one stream. A gang that must wait closes its doors, and so does the elder.
- */
+/* Tries to start or help one stream. A gang that must wait closes its doors, and so does the
+ * elder. */
 static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
                        struct weir__grant *grant, struct doors *closed)
 {

@@ -125,8 +125,8 @@ struct weir__run {
     uint32_t staying;       /* of the `running` workers, those that wait for the next phase;
                              * under the scheduler lock */
     _Atomic uint32_t turns; /* how many next phases have begun; written under that lock */
-    /* Row i is the blocks i, i + nrows, i + 2 nrows ...: workers have claimed claimed[i] of them.
-     */
+    /* Row i is the blocks i, i + nrows, i + 2 nrows ...: workers have claimed claimed[i] of
+     * them. */
     _Atomic uint32_t claimed[WEIR__MOST_ROWS];
     uint32_t nrows;
 };
@@ -273,8 +273,8 @@ static inline struct weir__cmd *weir__soft_next(struct weir__soft_stream *s)
     return weir__likely(cmd->kind < WEIR__CMD_JUMP) ? cmd : weir__soft_follow(s, cmd);
 }
 
-/* Marks the command at the head as completed and moves on. Other threads see it after publishing.
- */
+/* Marks the command at the head as completed and moves on. Other threads see it after
+ * publishing. */
 static inline void weir__soft_consume(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     if (weir__unlikely(s->lane_left)) {
@@ -346,8 +346,8 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s);
 /* Arrives at the collective at the head. False if the participant must wait for other ranks: the
  * rendezvous has the token then. Publish first. */
 bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd);
-/* Skips the collective because the stream is in error, and aborts its group, which tells the peers.
- */
+/* Skips the collective because the stream is in error, and aborts its group, which tells the
+ * peers. */
 void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd);
 /* Departs after the stream's part has run; the part has failed if the stream is in error now. False
  * if the participant must wait for other ranks: the rendezvous has the token then. */

@@ -1,4 +1,4 @@
-/* What members of a group tell each other: the hub has it until all have come. */
+/* Gathers: the hub collects a blob from each member of a group, then sends all blobs to all. */
 #include <stdio.h>
 #include <string.h>
 
