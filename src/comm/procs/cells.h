@@ -18,8 +18,8 @@
 /*   who       writes, then reads                 partner   writes, then reads      so
  *   reader    nleft, then failed                 gives up  failed, then continues  the reader knows that it read garbage
  *   arriver   its bit of arrived, then others'   arriver   the same                at least one sees both bits
- *   sleeper   sleeps, then the counts            the last  the count, then sleeps  the sleeper's bell is
- * rung */
+ *   sleeper   sleeps, then the counts            the last  the count, then sleeps  the sleeper is woken
+ */
 /* clang-format on */
 #ifndef WEIR_COMM_PROCS_CELLS_H
 #define WEIR_COMM_PROCS_CELLS_H

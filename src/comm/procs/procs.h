@@ -51,8 +51,8 @@
  *     rendezvous->channel                                            without the lock
  *   visit->attended              its caller, under lock              all                      lock
  *   record                       its caller, in `show`; the cell's   peers, when all have     narrived; arrived for
- *                                copy under lock, before its bit     arrived, or its bit set  a record that is
- * checked */
+ *                                copy under lock, before its bit     arrived, or its bit set  a record that is checked
+ */
 /* clang-format on */
 #ifndef WEIR_COMM_PROCS_PROCS_H
 #define WEIR_COMM_PROCS_PROCS_H

@@ -5,9 +5,8 @@
 #include "comm/procs/engine.h"
 #include "comm/procs/mpi/api.h"
 
-#define WEIR__MPI_PATIENCE_NS                                          \
-    UINT64_C(900000000) /* wait this long for the link to name a death \
-                         * \ */
+/* After an error, wait this long for the link to report which rank died. */
+#define WEIR__MPI_PATIENCE_NS UINT64_C(900000000)
 
 /* MPI's part of a world. */
 struct weir__mpi {
