@@ -3,8 +3,8 @@
  * Such a device (WEIR__RUNS_SOURCE) cannot call host functions. It takes the same argument bytes
  * and a description of the source that reads them: kernels/NAME.cu has one entry, NAME, with two
  * parameters, the argument struct by value and a struct weir__code_context. The hardware may start
- * a kernel before earlier kernels have completed. So the entry calls await_earlier() first; only
- * statements that are marked as using the arguments alone may stand before that call.
+ * a kernel before earlier kernels have completed. So the entry calls await_earlier() first. Only
+ * statements with the comment "of the arguments alone" may stand before that call.
  *
  * One source serves many types: it is compiled once for each variant in use. A variant is eight
  * bytes that the source sees as the macros V0 .. V7.

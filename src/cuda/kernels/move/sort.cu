@@ -1,8 +1,8 @@
 /* Sorts rows by keys: unsigned numbers in the order of the values, with NaN last and -0 as 0. A row
- * of a few elements is sorted by a warp. Other rows that fit into shared memory are sorted by a
- * block each. Longer rows are sorted by many blocks, digit by digit in scratch memory: blocks count
- * the digits of their tiles, one block a row adds the counts up, and blocks move the elements of
- * their tiles, in order, to the places of their digits.
+ * of a few elements is sorted by a warp. Other rows that fit into shared memory are sorted by one
+ * block each. Longer rows are sorted by many blocks, digit by digit in scratch memory: the blocks
+ * count the digits of their tiles, one block per row adds up the counts, and the blocks move the
+ * elements of their tiles, in order, to the positions of their digits.
  * V0: type; V1: descending; V2: log2 of a row's elements, rounded up, 0 for scratch memory */
 #include "device/code.h"
 
@@ -22,7 +22,7 @@ enum {
 
 typedef Word < KEY_BYTES<4 ? 4 : KEY_BYTES>::type Key;
 
-/* In the low KEY_BYTES bytes. */
+/* Returns the key in the low KEY_BYTES bytes. */
 static __device__ inline Key key_of(Store raw)
 {
     constexpr Key all = (Key)(~0ull >> (64 - 8 * KEY_BYTES)), high = (Key)(all / 2 + 1);
@@ -132,7 +132,7 @@ template <int items> struct Arranged {
 };
 
 /* Writes the block's n elements to `to` in the order of a digit; elements of the same digit keep
- * their order. Returns where the elements begin whose digit is the thread's number. */
+ * their order. Returns the start of the elements whose digit is the thread's number. */
 template <int items>
 static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
                                           const uint32_t *place, int n, int shift)

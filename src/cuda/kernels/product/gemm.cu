@@ -1,4 +1,4 @@
-/* c = a b + bias for any strides and types, where the library has no kernel.
+/* c = a b + bias for any strides and types, for products that the library does not support.
  * V0: type */
 #include "gemm_tiles.cuh"
 #include "kernel.cuh"
@@ -8,7 +8,7 @@ enum { TILE = 16 };
 constexpr int OUT = V0 == WEIR_I8 ? (int)WEIR_I32 : (int)V0;
 typedef Type<OUT>::compute real;
 
-/* Whole numbers wrap. */
+/* Integers wrap. */
 template <typename T> struct Sum { typedef T type; };
 template <> struct Sum<int32_t> { typedef uint32_t type; };
 template <> struct Sum<int64_t> { typedef uint64_t type; };
