@@ -20,11 +20,11 @@ static weir_status read_cores(weir_device *dev, struct weir__spec *spec, unsigne
         return st;
     if (cores && (cube || vector))
         return weir__fail(WEIR_ESPEC,
-                          "device spec '%s': 'cores' are shared, 'cube' and 'vector' are apart: "
-                          "name either the one or the two",
+                          "device spec '%s': 'cores' makes shared cores, 'cube' and 'vector' make "
+                          "separate cores: give either the first or the other two",
                           spec->text);
     if (!cube != !vector)
-        return weir__fail(WEIR_ESPEC, "device spec '%s': '%s' needs '%s' beside it", spec->text,
+        return weir__fail(WEIR_ESPEC, "device spec '%s': '%s' needs '%s' as well", spec->text,
                           cube ? "cube" : "vector", cube ? "vector" : "cube");
     *split = cube;
     if (!cores)

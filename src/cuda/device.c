@@ -54,7 +54,7 @@ static weir_status read_ordinal(const struct weir__cuda *dev, struct weir__spec 
         if (spec->options[i].value || *end || end == spec->options[i].key)
             continue;
         if (n < 0 || n >= count)
-            return weir__fail(WEIR_ESPEC, "device spec '%s': there is no GPU %ld: 0..%d are here",
+            return weir__fail(WEIR_ESPEC, "device spec '%s': GPU %ld is out of range: 0..%d",
                               spec->text, n, count - 1);
         spec->options[i].used = true;
         *ordinal = (int)n;

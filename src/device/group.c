@@ -13,8 +13,8 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
 
     if (most && nranks > most)
         return weir__fail(WEIR_ERANGE,
-                          "a group of %d ranks: on %s, in one process, it has at most %d; "
-                          "processes with a GPU each have more by engine nccl",
+                          "a group of %d ranks is too large: on %s, in one process, a group has at "
+                          "most %d; for more ranks use a process per GPU and engine nccl",
                           nranks, devices[0]->props.name, most);
     for (int i = 0; i < nranks; i++) {
         if (!devices[i])

@@ -15,7 +15,7 @@ static weir_status check_device(const weir_device *dev)
         return WEIR_OK;
     if (!(dev->props.features & WEIR_FEATURE_REAL_TIME))
         return weir__fail(WEIR_EUNSUPPORTED,
-                          "%s has a clock of its own, which processes do not share: its ranks are "
+                          "%s has its own clock, which processes cannot share: make its ranks "
                           "devices of one process (weir_group_create)",
                           dev->props.name);
     return weir__fail(WEIR_EUNSUPPORTED, "ranks on %s cannot be processes: use cpu or cuda",
@@ -197,7 +197,8 @@ weir_status weir_recv_ready(weir_rank *self, int source, bool *ready)
                           source);
     if (!g->procs)
         return weir__fail(WEIR_EUNSUPPORTED,
-                          "the ranks of group '%s' are of one process: receive from a rank",
+                          "the ranks of group '%s' are in one process, where weir cannot tell who "
+                          "has sent: receive from a given rank",
                           g->name);
     if ((st = weir__group_check(g)))
         return st;

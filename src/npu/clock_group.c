@@ -163,8 +163,8 @@ static weir_status await_call(const struct weir__npu_clock_group *c, struct weir
         weir__call_text((const void *)weir__soft_next(&s->soft)->args, s->soft.participant.in->call,
                         call, sizeof call);
         weir__text_add(&text,
-                       "%s timed out after %.3g s in which the host did not make the calls it "
-                       "lacks, and nothing else could go on:",
+                       "%s timed out after %.3g s: the host did not make the missing calls, and "
+                       "nothing else could continue:",
                        call, (double)most / 1e9);
         weir__npu_report(c, &text);
         group->transport->abort(group, WEIR_ETIMEDOUT, text.data ? text.data : "timed out");

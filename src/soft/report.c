@@ -250,7 +250,7 @@ static void say_stuck(struct weir__text *text, const struct snapshot *all, const
                        : k->kind == WEIR__CORE_CUBE   ? "cube "
                                                       : "mix ";
 
-    weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands over, ",
+    weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands completed, ",
                    k->name, (unsigned long long)k->dev->id, k->dev->props.name,
                    (unsigned long long)k->done, (unsigned long long)k->queued);
     if (*k->doing)

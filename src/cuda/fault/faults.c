@@ -41,7 +41,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
         weir__cuda_report(&dev->base, &running);
         snprintf(
             dev->faults.dead_text, sizeof dev->faults.dead_text,
-            "%s is unusable, as this GPU is for the rest of the process: %s; what was running:%s",
+            "%s is unusable, and so is this GPU for the rest of the process: %s; running were:%s",
             dev->base.props.name, weir__cuda_error(r).text,
             running.data ? running.data : " unknown");
         weir__text_free(&running);

@@ -188,7 +188,8 @@ static weir_status capture(struct weir__program *p, struct weir__cuda_graph *g)
     weir__cuda_autotune(p);
     weir__cuda_arrange(p);
     if (p->meets && !weir__cuda_calls_in_order(p))
-        return weir__fail(WEIR_EUNSUPPORTED, "a plan's collectives are not in one order");
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "the collectives of a plan are not in order of their numbers");
     if (!(st = weir__cuda_program_graph(p, NULL, marked, &graph)))
         st = marked ? use_traced(p, graph) : use_plain(p, graph);
     else if (graph)

@@ -108,8 +108,8 @@ weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
             return weir__fail(
                 WEIR_ETIMEDOUT,
                 "%s on %s would deadlock: it waits for a stream that is held by a collective whose "
-                "ranks have not all arrived, or by a copy that waits for another device. Run what "
-                "is new to the GPU before that, or call each rank from its own thread",
+                "ranks have not all arrived, or by a copy that waits for another device. Run each "
+                "new operator once before that, or call each rank from its own thread",
                 what, dev->base.props.name);
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }

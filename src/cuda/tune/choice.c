@@ -90,7 +90,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
     if (algorithm >= 0)
         weir__cuda_choose(p, concurrent_set, algorithm);
     else
-        weir__log(WEIR_LOG_WARN, "%s has no algorithm to do that product and is not used", name);
+        weir__log(WEIR_LOG_WARN, "%s has no algorithm for this product and is ignored", name);
     weir__free(s);
     return algorithm;
 }
@@ -164,7 +164,7 @@ bool weir__cuda_read_arrangement(struct weir__program *p)
     if ((good = size == sizeof *a && fits(p, a)))
         p->arrangement = *a;
     else
-        weir__log(WEIR_LOG_WARN, "%s is of another plan and is not used", name);
+        weir__log(WEIR_LOG_WARN, "%s belongs to another plan and is ignored", name);
     weir__free(a);
     return good;
 }
