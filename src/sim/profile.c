@@ -154,7 +154,7 @@ static weir_status read_curve(struct reader *r, const char *key, struct weir__cu
                               r->line, key, at);
         if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-6)))
             return weir__fail(WEIR_EPARSE,
-                              "%s:%d: %s: larger operators must take longer, but %g:%g takes less",
+                              "%s:%d: %s: larger operators must take longer, and %g:%g does not",
                               r->where, r->line, key, x, y);
         c->x[c->n] = x;
         c->y[c->n++] = y;
