@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
+enum { HOST_POLLS = 2000 }; /* polls before a waiting host thread sleeps: some 30 us */
 
 /* ---- open and close ---- */
 
@@ -96,7 +96,7 @@ static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return WEIR_OK;
 
 sleep:
-    weir__cpu_host_sleeps(cpu); /* so there is a hardware thread to spare */
+    weir__cpu_host_sleeps(cpu); /* this thread's CPU is free from now on */
     st = weir__soft_host_wait(s, seq, timeout_ns, &cpu->hosts_asleep);
     weir__cpu_host_is_up();
     return st;

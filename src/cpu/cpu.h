@@ -33,15 +33,15 @@ struct weir__worker {
     _Atomic bool bound;  /* temporarily bound to one CPU */
     /* The NUMA node of its CPU, or of its last CPU; 0 on machines with one node (nodes.c). */
     _Atomic uint8_t node;
-    /* The rest is for the helper (help.c): a worker without a thread, which never picks streams. */
+    /* The next five fields are for the helper (help.c), a worker without a thread. */
     bool helper;
     uint32_t part_ns;    /* the longest part of a collective that it runs */
     uint64_t help_until; /* the time at which it returns; 0: the clock was not read yet */
     struct weir__soft_stream *wanted[WEIR__MOST_WANTED]; /* streams that its streams wait for */
     uint32_t nwanted;
     uint64_t random; /* for jitter */
-    uint64_t ticks;  /* while a trace is recorded: the time at which its last command ended, if the
-                      * next command follows at once; else 0 */
+    uint64_t ticks;  /* while a trace is recorded: the time at which its last command ended, if it
+                      * has done nothing since then; else 0 */
     void *local;     /* weir_block.local */
 };
 

@@ -28,7 +28,7 @@ bool weir__worker_bind(struct weir__worker *w, int to)
     CPU_ZERO(&one);
     CPU_SET(to, &one);
     atomic_store_explicit(&w->runs_on, BOUND - to,
-                          memory_order_relaxed); /* nobody else goes there */
+                          memory_order_relaxed); /* reserves the CPU: others skip it */
     weir__thread_bind(w->thread, &one);
     atomic_store(&w->bound, true);
     return true;

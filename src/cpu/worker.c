@@ -47,7 +47,7 @@ void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
     weir__soft_make_ready(s);
 }
 
-/* Before a command that takes longer than handing work to another worker. */
+/* Called before a command that takes longer than handing work to another worker. */
 static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
@@ -99,7 +99,7 @@ bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
         weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     }
     weir__spin_unlock(&sched->lock);
-    weir__cpu_wake(w->cpu); /* somebody may wait for the core that was released */
+    weir__cpu_wake(w->cpu); /* another stream may wait for the core that was released */
     return got;
 }
 

@@ -68,7 +68,7 @@ struct weir__cuda_faults {
 
 /* Job: which CUDA stream takes the next command, and what that command waits for. Lock: tails;
  * is_due also (L). Invariant (see waits.c): the tail has every command up to kept_after if waits
- * are kept, else all of them, except a gate that is still shut and what comes after it. */
+ * are kept, else all of them, except a gate that is still shut and the commands after it. */
 struct weir__cuda_ordering {
     weir__cu_stream tail; /* the CUDA stream with the last command; NULL before the first */
     bool busy;            /* the tail has had work since the last plan's run that joined it */

@@ -175,7 +175,7 @@ struct weir__driver_native {
     weir_status (*wait)(weir_stream *s, void *native);
     /* Makes work queued on `native` from now on wait for the mark. (L) */
     weir_status (*signal)(struct weir__mark mark, void *native);
-    /* Whether the device can read and write memory at `address`. */
+    /* True if the device can read and write memory at `address`. */
     bool (*reaches)(weir_device *dev, const void *address);
     /* While a trace is recorded: begins the record of work on `native`. The record has the number
      * of the stream's last command. With a NULL kernel it ends the record, if one has begun. (L) */
@@ -195,8 +195,8 @@ struct weir__driver_helping {
 
 /* Hardware that may be absent or has rules of its own. Each may be NULL. */
 struct weir__driver_hardware {
-    /* Why it cannot be opened here, or NULL if it can. Must be quick and without side effects,
-     * because listings call it. */
+    /* Returns why the device cannot be opened here, or NULL if it can. Must be quick and without
+     * side effects, because listings call it. */
     const char *(*unavailable)(void);
     /* The last call to the driver: streams and the pool's memory are already freed. */
     void (*release)(weir_device *dev);

@@ -28,7 +28,7 @@ bool weir__soft_untimed(weir_device *dev)
     return found;
 }
 
-/* ---- what is stuck ---- */
+/* ---- taking the snapshot ---- */
 
 enum { MOST_STREAMS = 128, MOST_MISSING = 8 };
 
@@ -171,7 +171,7 @@ static void see_participant(const struct weir__participant *participant, const w
     }
 }
 
-/* ---- who waits for whom ---- */
+/* ---- the graph of waits ---- */
 
 static bool waits_for(const struct stuck *a, const struct stuck *b)
 {
@@ -233,7 +233,7 @@ static void say_cores(struct weir__text *text, unsigned cube, unsigned vector)
                        vector == 1 ? "" : "s");
 }
 
-/* The stream's name, if it is among those that were seen. */
+/* Returns the stream's name if it is in the snapshot, else "?". */
 static const char *name_of(const struct snapshot *all, const struct weir__soft_stream *s)
 {
     for (int i = 0; i < all->n; i++)

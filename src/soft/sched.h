@@ -72,9 +72,9 @@ void weir__sched_init(struct weir__sched *sched, int cube, int vector, bool spli
 
 enum weir__core_kind weir__sched_kind(const struct weir__sched *sched, weir_engine engine);
 
-/* All below: under sched->lock. */
+/* All functions below are called under sched->lock. */
 
-/* Adds the stream behind those of its priority. */
+/* Adds the stream at the end of the queue of its priority. */
 void weir__sched_add(struct weir__sched *sched, struct weir__soft_stream *s, enum weir__want want,
                      enum weir__core_kind kind);
 void weir__sched_remove(struct weir__sched *sched, struct weir__soft_stream *s);

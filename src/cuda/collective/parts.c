@@ -138,8 +138,8 @@ static weir_status open_by_device(const struct opening *o)
     return st;
 }
 
-/* The parts run; if the device cannot be told to go on behind them, the host waits and does it,
- * with an error. */
+/* Has the device open the gates after the parts, which are running. If that cannot be queued, waits
+ * for the parts, puts the streams in error and opens the gates on the host. */
 static void open_gates(const struct opening *o)
 {
     bool pushed = weir__cuda_enter(o->dev);

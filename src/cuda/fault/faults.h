@@ -34,7 +34,7 @@ weir_status weir__cuda_take(struct weir__cuda_stream *s, uint64_t at, struct wei
 void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status status,
                      const char *text);
 /* Reads the failures that kernels have reported and passes them on along waits. A stream whose
- * command q was seen to be over before the call has every error up to q afterwards. */
+ * command q was seen completed before the call has every error up to q afterwards. */
 void weir__cuda_poll(struct weir__cuda *dev);
 /* True if an error stops command `seq`. Call it when everything before `seq` has completed. */
 bool weir__cuda_failed_before(struct weir__cuda_stream *s, uint64_t seq);

@@ -10,7 +10,8 @@
  * queues; no gate is queued before the call has returned.
  *
  * A gate is queued only when something comes after it. By then ranks that are called one after the
- * other have usually all been called; and what comes after it is loaded and allocated first. */
+ * other have usually all been called. Everything that the commands after the gate need is loaded
+ * and allocated before the gate is queued. */
 #include "cuda/cuda.h"
 #include "cuda/product/product.h"
 
@@ -212,7 +213,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
     return st;
 }
 
-/* The gate may be the stream's own, or that of a stream it waits for. */
+/* The shut gate may be the stream's own or of a stream for which it waits, so all are counted. */
 weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *k)
 {
     if (weir__likely(

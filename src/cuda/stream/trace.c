@@ -7,7 +7,7 @@
 
 enum { SPARE = 256 };
 
-/* ---- what is recorded ---- */
+/* ---- recording ---- */
 
 static void free_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {

@@ -206,7 +206,7 @@ static __device__ inline T unary(T x, const double *constant)
         return x == -INF ? -(T)0 : x * sigmoid<narrow>(x);
 }
 
-/* How many inputs an operation has. */
+/* Returns the number of inputs of an operation. */
 static constexpr int inputs_of(int code)
 {
     return code == WEIR__EW_WHERE                         ? 3
@@ -214,7 +214,7 @@ static constexpr int inputs_of(int code)
                                                           : 1;
 }
 
-/* Whether the operation's result is rounded to 16 bits. */
+/* True if the operation's result is rounded to 16 bits. */
 template <int code, int out, int t0> static constexpr bool rounds()
 {
     if (out != WEIR_F16 && out != WEIR_BF16)

@@ -124,11 +124,11 @@ static __device__ inline uint32_t digit_of(Key key, int shift)
     return (uint32_t)(key >> shift) & 255;
 }
 
-/* Keys and where they were, in shared memory. */
+/* Keys and their original positions, in shared memory. */
 template <int items> struct Arranged {
     Key keys[items * THREADS];
     uint32_t places[items * THREADS];
-    uint32_t next[WARPS][256]; /* by warp and digit: how many; then where the next goes */
+    uint32_t next[WARPS][256]; /* by warp and digit: the count, then the next position */
 };
 
 /* Writes the block's n elements to `to` in the order of a digit; elements of the same digit keep
@@ -332,7 +332,7 @@ static __device__ void add_up(const Batch &b, int64_t row)
 static __device__ void move_tile(const Tile &t, int64_t at)
 {
     __shared__ Arranged<ITEMS> sorted;
-    __shared__ uint32_t begin[256]; /* of a digit: where it begins in the row, less in the tile */
+    __shared__ uint32_t begin[256]; /* of each digit: its start in the row minus its start in the tile */
     int n = (int)(t.a.rows.n - t.first < TILE ? t.a.rows.n - t.first : TILE);
     uint32_t place[ITEMS], first;
     Key key[ITEMS];

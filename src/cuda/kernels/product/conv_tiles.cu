@@ -138,7 +138,7 @@ static __device__ inline void fetch_tap(uint32_t to, const char *from)
     copies_commit();
 }
 
-/* 32 filters by 64 places a warp. */
+/* A warp's sums: 32 filters by 64 positions. */
 typedef float Sums[2][8][4];
 
 static __device__ inline void add_tap(Sums &sums, uint32_t weight, uint32_t patch, const int *rows,

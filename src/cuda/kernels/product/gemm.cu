@@ -52,8 +52,8 @@ static __device__ inline void one_by_one(const weir__gemm_stack &s)
     }
 }
 
-/* Where tensor cores take 16 bits, gemm_tiles.cuh computes them. ops/gpu/matrix.c chooses by the
- * same rule. */
+/* 16-bit types that tensor cores support are computed by gemm_tiles.cuh. ops/gpu/matrix.c chooses by
+ * the same rule. */
 extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
 {
     await_earlier();
