@@ -97,7 +97,7 @@ bool weir__grow(void *array, int n, int *cap, size_t size)
     return true;
 }
 
-/* Texts are handed to users, who free() them: they come from the C library. */
+/* Texts use malloc, not the replaceable allocator, because users free() them. */
 void weir__text_add(struct weir__text *text, const char *format, ...)
 {
     va_list args;

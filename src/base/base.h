@@ -1,4 +1,4 @@
-/* What every file may use: errors, logging, host allocation, small helpers. */
+/* Helpers for all files: errors, logging, host allocation. */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -11,47 +11,50 @@
 #define weir__unlikely(x) __builtin_expect(!!(x), 0)
 #define weir__containerof(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Keeps the formatted sentence as the thread's last error, logs it at debug
- * level and returns `status`. The sentence is cut at 4 KiB. */
+/* Sets the thread's last error to the formatted text, logs it at debug level and returns `status`.
+ * The text is cut at 4 KiB. */
 weir_status weir__fail(weir_status status, const char *format, ...) WEIR_PRINTF(2, 3);
-/* WEIR_ENOMEM: "out of host memory: " and what could not be done, or for what there was no room. */
+/* Fails with WEIR_ENOMEM: "out of host memory: " and the operation that failed. */
 weir_status weir__fail_nomem(const char *format, ...) WEIR_PRINTF(1, 2);
 
-/* What a kernel has to say about its failure: the sentence of the thread's last weir__fail
- * since it was hushed, or NULL. weir_last_error is not touched. */
+/* Lets a kernel report why it failed. weir__said returns the text of the thread's last weir__fail
+ * since weir__hush, or NULL. weir__hush does not change weir_last_error. */
 void weir__hush(void);
 const char *weir__said(void);
 
-/* WEIR_EINVAL if an object is NULL, as a failed call leaves it. `what` begins the sentence. */
+/* Fails with WEIR_EINVAL if an object is NULL, as after a failed create call. The error begins with
+ * `what`. */
 weir_status weir__need(const void *object, const char *what);
-/* Leaves a public function whose argument is NULL; `name` is its name in the header. */
+/* Returns WEIR_EINVAL from a public function if the argument is NULL; `name` is its name in the
+ * header. */
 #define WEIR__NEED(argument, name)                                                     \
     do {                                                                               \
         if (weir__unlikely(!(argument)))                                               \
             return weir__fail(WEIR_EINVAL, "%s: %s must not be NULL", __func__, name); \
     } while (0)
 
-/* The status of the thread's last weir__fail, for calls that return a pointer. */
+/* Returns the status of the thread's last weir__fail. For use after calls that return a pointer. */
 weir_status weir__last_status(void);
 
-/* A message for the log, nothing if nobody listens at that level. */
+/* Writes a message to the log; does nothing if there is no listener at that level. */
 void weir__log(weir_log_level level, const char *format, ...) WEIR_PRINTF(2, 3);
 
-/* Through the replaceable allocator; NULL when out of memory. weir__alloc_aligned
- * takes a power of two. All are freed by weir__free. */
+/* Allocate with the replaceable allocator; NULL when out of memory. `align` is a power of two. All
+ * memory is freed by weir__free. */
 void *weir__malloc(size_t size);
 void *weir__calloc(size_t count, size_t size);
 void *weir__alloc_aligned(size_t size, size_t align);
 void weir__free(void *ptr);
 char *weir__strdup(const char *text);
-/* Room for one more than n entries of `size` bytes in the array that *array points to;
- * false, with the error set and nothing changed, when out of memory. */
+/* Makes room for one more than n entries of `size` bytes in the array that *array points to. False,
+ * with the error set and nothing changed, when out of memory. */
 bool weir__grow(void *array, int n, int *cap, size_t size);
 
-/* Open devices, which pin the allocator. */
+/* Adds `change` to the number of open devices. While it is not 0 the allocator cannot be
+ * replaced. */
 void weir__allocator_hold(int change);
 
-/* A growing text; after a failed allocation it stays valid and says so. */
+/* A growing text. After a failed allocation it stays valid and `failed` is true. */
 struct weir__text {
     char *data;
     size_t size, cap;
@@ -73,7 +76,7 @@ static inline int64_t weir__div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* "1.5 GiB" in a static-size struct, so that it can be used inside a call. */
+/* Returns text such as "1.5 GiB" in a struct, so that it can be used as an argument of a call. */
 struct weir__size_text {
     char text[24];
 };

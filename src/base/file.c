@@ -63,7 +63,8 @@ weir_status weir__file_read(const char *path, size_t most, const char *kind, cha
 
 /* ---- writing ---- */
 
-/* A name beside `path` that nobody else uses: open, and *draft its name. -1 with errno. */
+/* Creates and opens a new file beside `path`; *draft is its name. Returns -1 with errno on
+ * failure. */
 static int open_draft(const char *path, char **draft)
 {
     static atomic_uint number;
@@ -89,7 +90,7 @@ static int open_draft(const char *path, char **draft)
     return file;
 }
 
-/* What the system said first. 0 if all of it is written. */
+/* Runs `body` and flushes. Returns the first errno of a failure; 0 if everything was written. */
 static int fill(FILE *out, weir_status (*body)(FILE *out, const void *user), const void *user,
                 weir_status *st)
 {
@@ -102,7 +103,7 @@ static int fill(FILE *out, weir_status (*body)(FILE *out, const void *user), con
     return error;
 }
 
-/* Pipes and devices are written as they are. */
+/* Writes pipes and devices directly. */
 static weir_status write_in_place(const char *path, int file,
                                   weir_status (*body)(FILE *out, const void *user),
                                   const void *user)
@@ -122,7 +123,7 @@ static weir_status write_in_place(const char *path, int file,
     return st || !error ? st : weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(error));
 }
 
-/* The entry of the directory is on the disk too; where that cannot be asked for it is left. */
+/* Syncs the directory, so that the renamed entry is on disk too. Failures are ignored. */
 static void sync_directory(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -171,7 +172,7 @@ static weir_status write_beside(const char *path, int file, const char *draft,
 weir_status weir__file_write(const char *path, weir_status (*body)(FILE *out, const void *user),
                              const void *user)
 {
-    char *target = realpath(path, NULL), *draft; /* a link stays, and what it names is replaced */
+    char *target = realpath(path, NULL), *draft; /* a link is kept and its target is replaced */
     const char *to = target ? target : path;
     struct stat old;
     bool exists = !stat(to, &old);
@@ -181,14 +182,14 @@ weir_status weir__file_write(const char *path, weir_status (*body)(FILE *out, co
     if (exists && !S_ISREG(old.st_mode)) {
         file = open(to, O_WRONLY | O_CLOEXEC);
     } else if (exists && access(to, W_OK)) {
-        file = -1; /* not to be replaced by somebody who may not change it */
+        file = -1; /* do not replace a file that this user may not write */
     } else if ((file = open_draft(to, &draft)) >= 0) {
         st = write_beside(to, file, draft, exists ? &old : NULL, body, user);
         weir__free(draft);
         free(target);
         return st;
     } else if (exists && (errno == EACCES || errno == EPERM)) {
-        file = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a folder that takes no new files */
+        file = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC); /* no new files allowed in this folder */
     }
     st = file < 0 ? weir__fail(WEIR_EIO, "cannot write '%s': %s", path, strerror(errno))
                   : write_in_place(to, file, body, user);
@@ -198,7 +199,7 @@ weir_status weir__file_write(const char *path, weir_status (*body)(FILE *out, co
 
 static weir_status put_text(FILE *out, const void *text)
 {
-    (void)fputs(text, out); /* what fails is seen at the end */
+    (void)fputs(text, out); /* the caller checks ferror */
     return WEIR_OK;
 }
 

@@ -1,8 +1,8 @@
 /* f16 and bf16 to and from f32, one by one and by rows.
  *
  * Rounding is to nearest, ties to even; infinities, subnormals and the sign of
- * zero are kept; a NaN stays a NaN and becomes quiet. The hardware's and the
- * portable code's results are the same bits.
+ * zero are kept; a NaN stays a NaN and becomes quiet. Hardware instructions and
+ * the portable code give the same bits.
  */
 #ifndef WEIR_BASE_HALF_H
 #define WEIR_BASE_HALF_H
@@ -56,14 +56,14 @@ static inline uint16_t weir__f32_to_f16(float x)
     return _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT);
 }
 #else
-/* Both ways lean on the float unit: scaling by a power of two is exact for
- * subnormals, and adding a large number rounds to nearest even at its last bit.
- * Written without branches, so that loops over them become vector code. */
+/* Both directions use float arithmetic: scaling by a power of two is exact for
+ * subnormals, and adding a larger number rounds to nearest even at that number's
+ * last bit. There are no branches, so that compilers can vectorize loops. */
 static inline float weir__f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16;
     uint32_t rest = (uint32_t)(h & 0x7fff) << 13;
-    /* 2^-14 + mantissa * 2^-24, less the 2^-14 */
+    /* (2^-14 + mantissa * 2^-24) - 2^-14 */
     float tiny = weir__f32_from_bits(rest + (113u << 23)) - weir__f32_from_bits(113u << 23);
     uint32_t normal = rest + (112u << 23);
     uint32_t special = rest | 0x7f800000 | (rest & 0x007fffff ? 0x00400000 : 0);

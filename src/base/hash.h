@@ -1,4 +1,4 @@
-/* A number for a text, the same in every process (FNV-1a). Its upper bits are the better ones. */
+/* A hash of a text that is the same in every process (FNV-1a). Its upper bits are better mixed. */
 #ifndef WEIR_BASE_HASH_H
 #define WEIR_BASE_HASH_H
 

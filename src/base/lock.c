@@ -40,12 +40,13 @@ void weir__mutex_lock_slow(struct weir__mutex *m)
         if (atomic_load_explicit(&m->state, memory_order_relaxed) == 0 && weir__mutex_try(m))
             return;
     }
-    /* From here on the lock is taken as "somebody sleeps": the unlock wakes. */
+    /* From here on take the lock with state 2, because other threads may sleep: the unlock
+     * wakes. */
     while (atomic_exchange_explicit(&m->state, 2, memory_order_acquire) != 0)
         weir__futex_wait(&m->state, 2, -1);
 }
 
-/* A fence in every thread of the process that runs. False where the system has none. */
+/* Executes a fence on every running thread of the process. False if the system cannot do that. */
 static bool fence_everybody(void)
 {
     static _Atomic int known; /* 0: not asked yet; 1: it can; 2: it cannot */
@@ -60,7 +61,7 @@ static bool fence_everybody(void)
 
 void weir__light_lock_slow(struct weir__light_mutex *m)
 {
-    const int64_t look_ns = 1000000; /* without fences a wake may be missed: look again */
+    const int64_t look_ns = 1000000; /* without fences a wake may be missed: check again */
 
     for (int i = 0; i < 100; i++) {
         weir__relax();
@@ -73,12 +74,12 @@ void weir__light_lock_slow(struct weir__light_mutex *m)
         atomic_store(&m->wanted, WEIR__MUTEX_WANTED);
         fenced = fence_everybody();
         if (weir__light_try(m))
-            return; /* at worst it wakes nobody when it unlocks */
+            return; /* `wanted` stays set: at worst the unlock wakes no thread */
         weir__futex_wait(&m->wanted, WEIR__MUTEX_WANTED, fenced ? -1 : look_ns);
         if (weir__light_try(m))
             break;
     }
-    /* One was woken for each unlock: others may still sleep. */
+    /* An unlock wakes one thread: others may still sleep. */
     atomic_store_explicit(&m->wanted, WEIR__MUTEX_WANTED, memory_order_relaxed);
 }
 

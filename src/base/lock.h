@@ -1,11 +1,11 @@
 /* Locks and parking, on C11 atomics and futexes.
  *
- * struct weir__mutex spins a little, then sleeps: for short critical sections
- * that a descheduled holder must not turn into a busy loop.
- * struct weir__light_mutex is one whose unlock is a plain store, for a lock that every call takes.
- * struct weir__spin only spins: for a handful of instructions.
- * Lock order of the library, outermost first: device lock or, for a launch, the lock of its
- * stream (device/device.h), stream waiter lock (soft/soft.h), scheduler lock (soft/sched.h).
+ * struct weir__mutex spins a little, then sleeps. For short critical sections; waiters must not
+ * spin for long if the holder is descheduled. struct weir__light_mutex has an unlock that is a
+ * plain store. For a lock that every call takes. struct weir__spin only spins. For critical
+ * sections of a few instructions. Lock order of the library, outermost first: device lock or, for a
+ * launch, the lock of its stream (device/device.h), stream waiter lock (soft/soft.h), scheduler
+ * lock (soft/sched.h).
  */
 #ifndef WEIR_BASE_LOCK_H
 #define WEIR_BASE_LOCK_H
@@ -24,7 +24,7 @@ static inline void weir__relax(void)
 }
 
 /* Sleeps while *word == expected, for at most timeout_ns (negative: no limit).
- * May return early for no reason. */
+ * May wake spuriously. */
 void weir__futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t timeout_ns);
 /* Wakes at most `count` sleepers on `word`. */
 void weir__futex_wake(_Atomic uint32_t *word, int count);
@@ -35,7 +35,7 @@ void weir__yield(void);
 
 enum { WEIR__MUTEX_WANTED = 2 };
 struct weir__mutex {
-    _Atomic uint32_t state; /* 0 free, 1 held, WEIR__MUTEX_WANTED held and somebody sleeps */
+    _Atomic uint32_t state; /* 0 free, 1 held, WEIR__MUTEX_WANTED held and a thread may sleep */
 };
 
 void weir__mutex_lock_slow(struct weir__mutex *m);
@@ -60,13 +60,13 @@ static inline void weir__mutex_unlock(struct weir__mutex *m)
         weir__futex_wake(&m->state, 1);
 }
 
-/* Unlocking stores `state`, then reads `wanted`, with no fence between the two. Who goes to sleep
- * stores `wanted`, puts a fence into every running thread of the process (membarrier), then looks
- * at `state` again. So the sleeper sees that it is free, or who unlocks sees that somebody sleeps.
- * tests/model/light_mutex.pml is the model. The memory must outlive the unlock. */
+/* Unlocking stores `state`, then reads `wanted`, with no fence between the two. A thread that goes
+ * to sleep stores `wanted`, executes a fence on every running thread of the process (membarrier),
+ * then reads `state` again. So the sleeper sees that the lock is free, or the unlocking thread sees
+ * `wanted`. tests/model/light_mutex.pml is the model. The memory must outlive the unlock. */
 struct weir__light_mutex {
     _Atomic uint32_t state;  /* 0 free, 1 held */
-    _Atomic uint32_t wanted; /* WEIR__MUTEX_WANTED: somebody sleeps, or is about to; else 0 */
+    _Atomic uint32_t wanted; /* WEIR__MUTEX_WANTED: a thread sleeps or is about to; else 0 */
 };
 
 void weir__light_lock_slow(struct weir__light_mutex *m);
@@ -89,7 +89,7 @@ static inline void weir__light_lock(struct weir__light_mutex *m)
 static inline void weir__light_unlock(struct weir__light_mutex *m)
 {
     atomic_store_explicit(&m->state, 0, memory_order_release);
-    atomic_signal_fence(memory_order_seq_cst); /* for the compiler alone */
+    atomic_signal_fence(memory_order_seq_cst); /* keeps the compiler from reordering */
     if (atomic_load_explicit(&m->wanted, memory_order_relaxed))
         weir__light_wake(m);
 }

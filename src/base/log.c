@@ -1,4 +1,4 @@
-/* Messages go to one listener: the user's, or stderr if WEIR_LOG asks for it. */
+/* Messages go to one listener: the user's function, or stderr if WEIR_LOG is set. */
 #include "base/base.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static weir_log_fn listener;
 static void *listener_user;
-static atomic_int threshold = -1; /* nothing passes */
+static atomic_int threshold = -1; /* no message passes */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 

@@ -1,18 +1,18 @@
-/* How far long work of the library has come, for a program that wants to show it.
+/* Progress reports of long operations, for programs that show them.
  *
- * A thread says who is to be told, calls what takes long, and takes that back. The work
- * tells now and then, from the same thread, so what is told may not call the library again.
+ * A thread sets a function, starts the operation, and then resets the function. The operation calls
+ * the function from time to time on the same thread. The function must not call the library.
  */
 #ifndef WEIR_BASE_PROGRESS_H
 #define WEIR_BASE_PROGRESS_H
 
-/* `doing` is a few words for people, of static storage; `share` is of 0 to 1, and may begin
- * anew with other words. */
+/* `doing` is a short text in static storage; `share` is from 0 to 1. With another text `share`
+ * starts again at 0. */
 typedef void (*weir__progress_fn)(void *user, const char *doing, double share);
 
-/* NULL: nobody. Of the calling thread. */
+/* Sets the function of the calling thread; NULL: none. */
 void weir__progress_set(weir__progress_fn tell, void *user);
-/* Nothing where nobody asked. Not for every step: it costs a call. */
+/* Calls the thread's function, if it is set. Do not call this for every step: it costs a call. */
 void weir__progress_report(const char *doing, double share);
 
 #endif

@@ -1,11 +1,11 @@
-/* Codes, their texts and the thread's last error. */
+/* Status codes, their texts and the thread's last error. */
 #include "base/base.h"
 
 #include <stdio.h>
 
 static _Thread_local char last_error[4096];
 static _Thread_local weir_status last_status;
-static _Thread_local bool said; /* last_error is of after weir__hush */
+static _Thread_local bool said; /* last_error was set after weir__hush */
 
 static const struct {
     const char *name, *text;
@@ -58,12 +58,13 @@ const char *weir_version(void)
 
 static weir_status fail(weir_status status, const char *before, const char *format, va_list args)
 {
-    /* The old sentence may be an argument of the new one. */
+    /* Format into another buffer: the old text may be an argument of the new one. */
     char text[sizeof last_error];
     size_t n = (size_t)snprintf(text, sizeof text, "%s", before);
 
     vsnprintf(text + n, sizeof text - n, format, args);
-    /* Names in it come from files, and a terminal would obey what they hold. */
+    /* Replace control characters: names may come from files, and a terminal would interpret
+     * them. */
     for (char *c = text; *c; c++)
         if (((unsigned char)*c < 0x20 && *c != '\n' && *c != '\t') || *c == 0x7f)
             *c = '?';

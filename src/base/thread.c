@@ -9,7 +9,7 @@ bool weir__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     sigset_t blocked, before;
     bool started;
 
-    /* A new thread has the mask of the one that makes it. */
+    /* A new thread inherits the signal mask of its creator. */
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         sigdelset(&blocked, kept[i]);

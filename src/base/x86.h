@@ -1,7 +1,7 @@
-/* Which level of x86-64 the processor has and the system saves the registers of.
+/* The x86-64 level that both the processor and the operating system support.
  *
- * By cpuid itself: neither compiler's list of names has all of x86-64-v3, and what stands behind
- * __builtin_cpu_supports is in libgcc, which not every toolchain links.
+ * It uses cpuid directly: no compiler's list of feature names covers all of x86-64-v3, and
+ * __builtin_cpu_supports needs libgcc, which not every toolchain links.
  */
 #ifndef WEIR_BASE_X86_H
 #define WEIR_BASE_X86_H
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The components of the register file that the system saves. */
+/* Returns a bit mask of the register sets that the operating system saves (XCR0). */
 static inline unsigned weir__x86_saved(void)
 {
     unsigned low, high;
@@ -21,7 +21,7 @@ static inline unsigned weir__x86_saved(void)
     return low;
 }
 
-/* 4 for x86-64-v4, 3 for v3, 1 for all else. */
+/* Returns 4 for x86-64-v4, 3 for v3, 1 for everything else. */
 static inline int weir__x86_level(void)
 {
     enum {
@@ -44,7 +44,7 @@ static inline int weir__x86_level(void)
     return (b & f_dq_cd_bw_vl) == f_dq_cd_bw_vl && (saved & MASKS_ZMM) == MASKS_ZMM ? 4 : 3;
 }
 
-/* AVX-512 BF16, on a processor of level 4. */
+/* True if a processor of level 4 has AVX-512 BF16. */
 static inline bool weir__x86_has_bf16(void)
 {
     unsigned a, b, c, d;
@@ -52,7 +52,7 @@ static inline bool weir__x86_has_bf16(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1 << 5;
 }
 
-/* AVX-512 VNNI, on a processor of level 4. */
+/* True if a processor of level 4 has AVX-512 VNNI. */
 static inline bool weir__x86_has_vnni(void)
 {
     unsigned a, b, c, d;
@@ -60,8 +60,8 @@ static inline bool weir__x86_has_vnni(void)
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & 1 << 11;
 }
 
-/* Whether the processor multiplies tiles of bf16 and the system lets this process use them: Linux
- * keeps their registers only for processes that ask. */
+/* True if the processor has AMX with bf16 and this process may use it. Linux saves the tile
+ * registers only for processes that request permission, which this function does. */
 static inline bool weir__x86_takes_amx(void)
 {
     enum {

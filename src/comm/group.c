@@ -1,4 +1,4 @@
-/* Groups: their life, their channels, and the list that ids are looked up in. */
+/* Groups: creation and destruction, their channels, and the list in which ids are looked up. */
 #include "comm/comm.h"
 
 #include <stdio.h>
@@ -6,8 +6,9 @@
 
 #include "check/race/watch.h"
 
-/* Guards the list of groups. Under it a use is counted when a group is found by its id, and a group
- * without uses leaves the list. So an id finds a whole group or nothing. */
+/* Guards the list of groups. A lookup by id takes its reference under this lock, and a group is
+ * removed from the list, if it has no references, under this lock. So a lookup never returns a
+ * group that is being destroyed. */
 static struct weir__spin known_lock;
 static weir_group *known;
 static uint64_t serial;
@@ -133,7 +134,7 @@ void weir__group_drop(weir_group *g)
     atomic_fetch_add(&g->dropped, 1);
 }
 
-/* The channel of the whole group is made when all else is there. */
+/* A group's first channel is made last, so a group with a channel is completely made. */
 void weir__groups_each(void (*fn)(const weir_group *group, void *user), void *user)
 {
     weir__spin_lock(&known_lock);
@@ -238,7 +239,7 @@ int weir__channel_blocker(const struct weir__channel *c, int rank, const void *o
     const weir_rank *ranks = c->group->ranks;
     uint64_t call;
 
-    if (!c->group->twins) /* no other rank is of this device */
+    if (!c->group->twins) /* no other rank is on this device */
         return -1;
     call = atomic_load_explicit(&c->callers[rank].calls, memory_order_relaxed);
     WEIR__EACH_RANK(other, &c->members)

@@ -1,10 +1,10 @@
-/* All ranks in this process: rendezvous gather in memory. */
+/* The transport of groups whose ranks are all in this process. */
 #include "comm/comm.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- lists of participants to be woken, once the lock is free ---- */
+/* ---- lists of participants to be woken after the lock is released ---- */
 
 static void add_woken(struct weir__participant **list, struct weir__participant *participant)
 {
@@ -23,7 +23,8 @@ static void wake_all(struct weir__participant *list)
     }
 }
 
-/* All participants of the rendezvous but `self` go on in that state. Under the lock. */
+/* Sets the state of all participants of the rendezvous but `self`, and adds them to `list`. Under
+ * the lock. */
 static void release(struct weir__rendezvous *m, const struct weir__participant *self,
                     enum weir__participant_state state, struct weir__participant **list)
 {
@@ -51,7 +52,7 @@ static struct weir__rendezvous *find(const weir_group *g, const struct weir__cha
     return m;
 }
 
-/* Its slots stay as they are while the lock is held. */
+/* Removes the rendezvous. Its slots can still be read until the lock is released. */
 static void forget(weir_group *g, struct weir__rendezvous *m)
 {
     struct weir__rendezvous **at = &g->rendezvous;
@@ -67,8 +68,8 @@ static void forget(weir_group *g, struct weir__rendezvous *m)
     }
 }
 
-/* Makes room for all participants. A few fit into the one that came first. False when out of
- * memory. */
+/* Allocates slots for all participants. Small groups use those in the first participant. False when
+ * out of memory. */
 static bool take_slots(weir_group *g, struct weir__participant *participant)
 {
     struct weir__rendezvous *m = &participant->own;
@@ -94,8 +95,8 @@ static bool take_slots(weir_group *g, struct weir__participant *participant)
     return true;
 }
 
-/* Keeps the first reason. Releases everyone who waits for ranks that will not come; rendezvous that
- * have gathered end by themselves. */
+/* Breaks the group; the first reason is kept. Refuses all participants that wait for missing ranks;
+ * gathered rendezvous complete by themselves. */
 static void break_group(weir_group *g, weir_status status, const char *reason,
                         struct weir__participant **list)
 {
@@ -139,8 +140,8 @@ static const struct weir__meet *anybody(const struct weir__rendezvous *m)
     return m->args[weir__ranks_next(&m->arrived, 0)];
 }
 
-/* The offers of those that are there fit each other, so one of them stands for all. Counts alone
- * are of pairs, and are compared with each. */
+/* True if the offer fits those of all arrived ranks. Their offers fit each other, so comparing with
+ * one of them is enough, except for counts: those are per pair, so each rank is compared. */
 static bool fits_all(const struct weir__rendezvous *m, const struct weir__meet *meet, uint64_t call,
                      char *text, size_t size)
 {
@@ -225,7 +226,8 @@ static void local_open_rendezvous(struct weir__participant *participant)
     wake_all(woken);
 }
 
-/* "AllReduce (call 3 of group 'tp') failed on rank 1: ..." */
+/* Breaks the group if the part has failed: "AllReduce (call 3 of group 'tp') failed on rank 1:
+ * ..." */
 static void note_failure(weir_group *g, struct weir__rendezvous *m, int rank, weir_status status,
                          const char *text, struct weir__participant **list)
 {

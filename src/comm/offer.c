@@ -12,7 +12,7 @@ void weir__call_text(const struct weir__meet *meet, uint64_t call, char *text, s
              (unsigned long long)call + 1, *c->name ? " of " : "", c->name, c->group->name);
 }
 
-/* "AllReduce sum f32[2, 3]" */
+/* Writes text such as "AllReduce sum f32[2, 3]". */
 static void describe(const struct weir__offer *o, char *text, size_t size)
 {
     int n = snprintf(text, size, "%s", o->label);
@@ -49,7 +49,7 @@ static const char *find_difference(const struct weir__offer *a, const struct wei
                : NULL;
 }
 
-/* Whether what `from` sends to `to` is what `to` expects. */
+/* True if `to` expects as many rows from `from` as `from` sends to it. */
 static bool counts_fit(const struct weir__meet *from, const struct weir__meet *to, char *text,
                        size_t size)
 {

@@ -31,7 +31,7 @@ static inline bool weir__ranks_has(const struct weir__ranks *set, int rank)
     return set->words[rank >> 6] & weir__rank_bit(rank);
 }
 
-/* The first one from `from` on; -1: none. */
+/* Returns the first member that is at least `from`; -1 if there is none. */
 static inline int weir__ranks_next(const struct weir__ranks *set, int from)
 {
     uint64_t word;
@@ -47,8 +47,8 @@ static inline int weir__ranks_next(const struct weir__ranks *set, int from)
 #define WEIR__EACH_RANK(rank, set) \
     for (int rank = weir__ranks_next((set), 0); rank >= 0; rank = weir__ranks_next((set), rank + 1))
 
-/* The same for a set of which `count` members are known to be all: the words behind the last of
- * them are not looked at. */
+/* The same for a set of exactly `count` members: stops after the last member without reading the
+ * remaining words. */
 #define WEIR__EACH_OF_RANKS(rank, set, count)                                             \
     for (int rank = weir__ranks_next((set), 0), left_of_##rank = (count); left_of_##rank; \
          rank = --left_of_##rank ? weir__ranks_next((set), rank + 1) : -1)
@@ -61,7 +61,7 @@ static inline int weir__ranks_count(const struct weir__ranks *set)
         n += __builtin_popcountll(set->words[i]);
     return n;
 }
-/* How many are below `rank`. */
+/* Returns the number of members below `rank`. */
 static inline int weir__ranks_below(const struct weir__ranks *set, int rank)
 {
     int n = __builtin_popcountll(set->words[rank >> 6] & (weir__rank_bit(rank) - 1));
@@ -70,7 +70,7 @@ static inline int weir__ranks_below(const struct weir__ranks *set, int rank)
         n += __builtin_popcountll(set->words[i]);
     return n;
 }
-/* -1: none. */
+/* Returns the first rank that is in both sets; -1 if there is none. */
 static inline int weir__ranks_first_of_both(const struct weir__ranks *a,
                                             const struct weir__ranks *b)
 {
@@ -91,7 +91,7 @@ static inline struct weir__ranks weir__ranks_one(int rank)
     weir__ranks_add(&set, rank);
     return set;
 }
-/* 0..n - 1 */
+/* Returns the set 0..n-1. */
 static inline struct weir__ranks weir__ranks_all(int n)
 {
     struct weir__ranks set = {{0}};

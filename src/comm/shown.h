@@ -1,4 +1,5 @@
-/* What a rank's part of a collective lets its peers read. */
+/* The memory that a rank lets its peers read in a collective, and collectives as communication
+ * libraries describe them. */
 #ifndef WEIR_COMM_SHOWN_H
 #define WEIR_COMM_SHOWN_H
 
@@ -6,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A pointer in the arguments, and bytes there. */
+/* One piece of memory that peers may read. */
 struct weir__code_shown {
-    size_t offset;
+    size_t offset; /* of the pointer to it, in the arguments */
     int64_t bytes;
     bool changes; /* the part itself writes there, so peers that read later need a copy */
-    bool made;    /* nothing is there: the transport makes room, which the part finds in its own
-                   * arguments among those of all ranks */
+    bool made;    /* the piece is not allocated yet: the transport allocates it. The part finds the
+                   * pointer in this rank's entry of weir_block.peers */
 };
 #define WEIR__CODE_SHOWN 2
 
@@ -31,10 +32,11 @@ struct weir__verb {
     enum weir__verb_kind kind;
     const void *in;
     void *out;
-    int64_t numel, bytes; /* of the input; of what is received */
+    int64_t numel, bytes; /* of the input; of RECV: of the message */
     int dtype, reduce;    /* weir_dtype, weir_reduce */
-    int root;             /* of a broadcast; whom is received from */
-    int64_t row;          /* bytes; of an uneven exchange, with rows for and from each rank: */
+    int root;             /* BROADCAST: the root; RECV: the sender */
+    /* Uneven EXCHANGE: the bytes of a row, and the rows to and from each rank. */
+    int64_t row;
     const int64_t *send, *recv;
 };
 

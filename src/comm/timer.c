@@ -1,11 +1,11 @@
-/* The thread that looks for late ranks. It looks a few times per timeout, so that arriving
- * costs no system call, and an error is late by an eighth of it at most. */
+/* The thread that checks for late ranks. It checks LOOKS_PER_TIMEOUT times per timeout, so arriving
+ * needs no system call, and an error is late by at most an eighth of the timeout. */
 #include "base/thread.h"
 #include "comm/comm.h"
 
 enum { LOOKS_PER_TIMEOUT = 8 };
 
-/* The report goes to the log, whole; the cycle is part of the error. */
+/* Logs the whole report, and adds the cycle to the error. */
 static void expire(weir_group *g)
 {
     struct weir__text report = {0}, cycle = {0};

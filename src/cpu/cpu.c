@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { HOST_POLLS = 2000 }; /* before a waiting host thread sleeps: some 30 us */
+enum { HOST_POLLS = 2000 }; /* polls before a waiting host thread sleeps: some 30 us */
 
 /* ---- open and close ---- */
 
@@ -20,11 +20,11 @@ static weir_status read_cores(weir_device *dev, struct weir__spec *spec, unsigne
         return st;
     if (cores && (cube || vector))
         return weir__fail(WEIR_ESPEC,
-                          "device spec '%s': 'cores' are shared, 'cube' and 'vector' are apart: "
-                          "name either the one or the two",
+                          "device spec '%s': 'cores' makes shared cores, 'cube' and 'vector' make "
+                          "separate cores: give either the first or the other two",
                           spec->text);
     if (!cube != !vector)
-        return weir__fail(WEIR_ESPEC, "device spec '%s': '%s' needs '%s' beside it", spec->text,
+        return weir__fail(WEIR_ESPEC, "device spec '%s': '%s' needs '%s' as well", spec->text,
                           cube ? "cube" : "vector", cube ? "vector" : "cube");
     *split = cube;
     if (!cores)
@@ -48,7 +48,7 @@ static weir_status cpu_open(weir_device *dev, struct weir__spec *spec)
         (st = weir__spec_finish(spec, "cores, cube, vector, threads, memory, op_timeout, "
                                       "deterministic, poison, jitter")))
         return st;
-    /* More threads than cores to run on, or than the machine runs at once, do not pay. */
+    /* By default, no more threads than cores and than hardware threads. */
     unsigned cores =
         (unsigned)(split ? dev->props.cores.cube + dev->props.cores.vector : dev->props.cores.cube);
     cpu->nworkers = threads ? (unsigned)threads : cores < cpu->hardware ? cores : cpu->hardware;
@@ -76,7 +76,7 @@ static void cpu_kick(weir_device *dev)
 
 /* ---- waiting ---- */
 
-/* Whether a waiting host thread has a hardware thread to spin on. */
+/* True if a waiting host thread has a hardware thread on which it can spin. */
 static bool host_may_spin(const struct weir__cpu *cpu)
 {
     return weir__cpu_awake(cpu) < cpu->hardware && weir__cpu_has_spare(cpu, 1) &&
@@ -96,13 +96,14 @@ static weir_status wait_for(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return WEIR_OK;
 
 sleep:
-    weir__cpu_host_sleeps(cpu); /* so there is a hardware thread to spare */
+    weir__cpu_host_sleeps(cpu); /* this thread's CPU is free from now on */
     st = weir__soft_host_wait(s, seq, timeout_ns, &cpu->hosts_asleep);
     weir__cpu_host_is_up();
     return st;
 }
 
-/* Whether the stream goes on may hang on workers of other devices that pause. */
+/* The stream may be waiting for a collective, and so for workers of the group's other devices.
+ * Ends their pauses. */
 static void hurry_group(const weir_group *group, void *user)
 {
     const weir_device *dev = user;
@@ -132,7 +133,8 @@ static weir_status cpu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bo
     return st;
 }
 
-/* A host thread that asks again and again waits, too; so does one whose memory is not free yet. */
+/* A host thread that queries in a loop is waiting, too, and so is a request for memory that is not
+ * free yet: workers should not pause. */
 static void cpu_poll(weir_device *dev)
 {
     weir__soft_hurry((struct weir__soft_device *)dev);

@@ -5,25 +5,26 @@
  * thread, and runs short commands with it. Invariant: helper_taken is true while a thread has the
  * helper; only that thread touches it.
  *
- * The helper takes streams that no worker has seen (weir__cpu_hold) or that are next in line
- * (weir__cpu_help_with). While a host thread runs all that it waits for, workers that look for work
- * leave it what they find (leaves_to_host in rest.c). The helper leaves to the workers what they do
- * better: kernels that gain from several cores, callbacks, most collectives. A short collective
- * between processes it runs itself: the peers are often about to arrive, and the transport polls
- * for a little while. It returns after about HELP_NS, so that the host thread still notices
- * timeouts and signals. Where there is but one worker, that would do nothing better than the
- * helper: it is woken after ALONE_NS.
+ * The helper takes streams that no worker has seen (weir__cpu_hold) or that are the next to be
+ * picked (weir__cpu_help_with). While a host thread runs all that it waits for, workers do not take
+ * its streams (leaves_to_host in rest.c). The helper does not run commands that workers run better:
+ * kernels that gain from several cores, callbacks and most collectives. It does run short
+ * collectives between processes: the peers often arrive soon, and the transport polls for a short
+ * time. The helper returns after about HELP_NS, so that the host thread still notices timeouts and
+ * signals. On a device with a single worker, that worker would be no faster than the helper, so the
+ * helper returns, and the worker is woken, only after ALONE_NS.
  */
 #include "cpu/cpu.h"
 
 enum {
-    HELP_NS = 50000,           /* about what waking a worker takes */
-    ALONE_NS = 10000000,       /* instead, where one worker is all there is, */
-    ALONE_KERNEL_NS = 2000000, /* and for one kernel */
-    PART_NS = 8000,         /* the longest part of a collective for a thread that need not wait: */
-                            /* about what handing it to an awake worker takes */
-    LONG_PART_NS = 100000,  /* for a thread that waits: about what waking a worker, and then the */
-                            /* thread, takes */
+    HELP_NS = 50000,           /* about as long as waking a worker takes */
+    ALONE_NS = 10000000,       /* the same limit on devices with one worker */
+    ALONE_KERNEL_NS = 2000000, /* and there the longest kernel */
+    /* The longest part of a collective for a thread that need not wait: about the time to hand it
+     * to an awake worker. */
+    PART_NS = 8000,
+    /* The same for a thread that waits: about the time to wake a worker and then the thread. */
+    LONG_PART_NS = 100000,
     COMMANDS_PER_LOOK = 16, /* reading the clock takes longer than a short command */
 };
 
@@ -77,7 +78,7 @@ void weir__cpu_help(weir_device *dev)
     end_help(cpu);
 }
 
-/* A look without locks: false means that the stream is surely not waiting to be picked. */
+/* A check without locks. False means that the stream is certainly not waiting to be picked. */
 static bool may_be_next(const struct weir__soft_device *soft, const struct weir__soft_stream *s)
 {
     uint32_t home = atomic_load_explicit(&s->home, memory_order_relaxed);
@@ -115,7 +116,8 @@ static void want(struct weir__worker *w, struct weir__soft_stream *s)
         w->wanted[w->nwanted++] = s;
 }
 
-/* A join waits for one stream after the other. Once all of those have run, it parks no more. */
+/* A join has one wait for each stream that it joins. If the helper runs all of them, the joining
+ * stream parks only once. */
 void weir__helper_want(struct weir__worker *w, const struct weir__soft_stream *s,
                        struct weir__soft_stream *source)
 {
@@ -136,7 +138,7 @@ void weir__helper_want(struct weir__worker *w, const struct weir__soft_stream *s
     }
 }
 
-/* Takes the streams that are wanted and next. */
+/* Takes those of the wanted streams that are the next to be picked. */
 static void take_wanted(struct weir__worker *w)
 {
     for (uint32_t i = 0; i < w->nwanted; i++)
@@ -145,7 +147,7 @@ static void take_wanted(struct weir__worker *w)
     w->nwanted = 0;
 }
 
-/* If `s` parks at a wait, the helper goes on with the streams that it waits for. */
+/* If `s` parks at a wait, the helper then runs the streams that `s` waits for. */
 void weir__cpu_help_with(struct weir__soft_stream *s, uint64_t seq)
 {
     struct weir__cpu *cpu = (struct weir__cpu *)s->base.dev;
@@ -176,8 +178,8 @@ static bool is_between_processes(const struct weir__cmd *cmd)
     return meet->channel->group->procs;
 }
 
-/* Workers that must be woken anyway, for other streams, run longer kernels as well: then the host
- * leaves them its CPU. */
+/* Returns the longest kernel, in ns, that the helper should run. If workers must be woken anyway,
+ * for other streams, they run all but short kernels: then the host thread leaves them its CPU. */
 static uint64_t longest(const struct weir__worker *w, const struct weir__cmd *cmd)
 {
     if (cmd->meets)
@@ -203,7 +205,7 @@ static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *c
     }
 }
 
-/* The time begins when the clock is first read. */
+/* True if the helper has time left. Its time starts when the clock is first read here. */
 static bool has_time(struct weir__worker *w, const struct weir__cmd *cmd)
 {
     uint64_t now;

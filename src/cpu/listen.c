@@ -19,8 +19,8 @@ static uint16_t nth(const uint64_t *set, unsigned n)
     return 0;
 }
 
-/* Which of a gang's cores runs which block is nobody's concern until someone asks: the
- * i-th core has the i-th block. */
+/* Blocks of a gang are not assigned to cores while it runs, so the trace shows the i-th block on
+ * the i-th core. */
 static struct weir__trace_cores gang_cores(const struct weir__sched *sched,
                                            const struct weir__run *run, unsigned index)
 {

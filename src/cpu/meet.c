@@ -1,7 +1,7 @@
-/* Collectives on worker threads; soft/meet.c has the story. */
+/* Collectives on worker threads; soft/meet.c explains the states. */
 #include "cpu/cpu.h"
 
-/* The last to arrive runs everybody's part, on the core it has. */
+/* Called for the last rank to arrive: runs the parts of all ranks on the core that it has. */
 static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
                           const struct weir__cmd *cmd)
 {
@@ -17,7 +17,7 @@ static void run_all_parts(struct weir__worker *w, struct weir__soft_stream *s,
 
         failed = rank;
         weir__worker_run_alone(w, s, part);
-        if (from) { /* the peer's part took no core of its device */
+        if (from) { /* a peer's record shows no core: it took none of its own device */
             w->grant = peer == s ? mine : none;
             weir__worker_trace_op(w, peer, part, 0, from);
             w->grant = mine;

@@ -1,15 +1,15 @@
-/* Machines whose memory is in several nodes: each CPU reaches that of its own node soonest.
+/* Memory placement on machines with several NUMA nodes.
  *
- * Whoever touches a page first gets it from its own node. So what a stream's worker writes lies
- * where it runs, as long as the stream stays there: workers steal from their own node first
- * (pick.c), and one that was woken late is moved within it (place.c). Threads are not bound to
- * nodes: Linux keeps them at their caches while it can, and a bound one could not get out of the
- * way of the program's own threads.
+ * Linux allocates a page on the node of the thread that touches it first. So the memory that a
+ * stream's worker writes is on that worker's node, and is local as long as the stream stays on the
+ * node: workers steal from their own node first (pick.c), and a worker that was woken late is moved
+ * within its node if possible (place.c). Threads are not bound to nodes: Linux keeps them near
+ * their caches while it can, and a bound thread could not make room for the program's own threads.
  *
- * Large tensors are read and written by all workers, a block by whoever is free, and are often
- * filled by one thread, which would get all their pages from one node. Their segments are spread
- * over all nodes page by page instead. A program that says itself where memory goes (numactl) is
- * left alone. Where there is one node, nothing of this happens. */
+ * All workers read and write large tensors, because any free worker takes the next block. But often
+ * one thread fills a large tensor, and all its pages would be on one node. So segments for large
+ * tensors are interleaved over all nodes page by page. If the program has set a memory policy
+ * (numactl), or the machine has one node, weir places nothing. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
@@ -19,7 +19,7 @@
 enum {
     DEFAULT_POLICY = 0,    /* MPOL_DEFAULT, */
     INTERLEAVE = 3,        /* MPOL_INTERLEAVE of linux/mempolicy.h */
-    LARGE_BYTES = 1 << 20, /* from here on operators have blocks for many workers */
+    LARGE_BYTES = 1 << 20, /* operators on tensors of this size have blocks for many workers */
 };
 
 static long call_mbind(void *address, size_t size, int mode, const uint64_t *nodes)
@@ -40,7 +40,7 @@ void weir__cpu_find_nodes(struct weir__cpu *cpu)
     cpu->nodes = nodes;
 }
 
-/* The system may refuse, as in a container: then pages are where they were touched first. */
+/* mbind may fail, for example in a container. Then pages stay on the node of the first touch. */
 void weir__cpu_place_memory(weir_device *dev, void *address, size_t size, size_t asked)
 {
     const struct weir__cpu *cpu = (const struct weir__cpu *)dev;

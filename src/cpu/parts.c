@@ -1,14 +1,15 @@
-/* The blocks of an operator: all on one worker, or on as many as its cores let in.
+/* The blocks of an operator: all on one worker, or on as many workers as it may have cores.
  *
- * Whoever is in it claims blocks one by one, of its own row first: when the operator comes again,
- * as a model's do with every token, its worker has the block's operands in its cache. Blocks of
- * another row that is behind, since its worker is late or not in the operator, go to anybody. Who
- * finds none left leaves, unless there is another phase soon; the last one begins that, or ends the
- * operator. tests/model/phases.pml is the model.
+ * Each worker in the operator claims blocks one by one, from its own row first. When the same
+ * operator runs again, as in a model for every token, the worker then has its blocks' operands in
+ * its cache. Any worker may claim blocks of another row that is behind, because that row's worker
+ * is late or not in the operator. A worker that finds no block left leaves the operator, or waits a
+ * little if there is another phase. The last worker begins the next phase or ends the operator.
+ * tests/model/phases.pml is the model.
  */
 #include "cpu/cpu.h"
 
-/* One block. The first failure is kept in s->run. */
+/* Runs one block. The first failure is kept in s->run. */
 static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
                       const struct weir__cmd *cmd, unsigned phase, unsigned index)
 {
@@ -43,7 +44,7 @@ void weir__worker_run_alone(struct weir__worker *w, struct weir__soft_stream *s,
         }
 }
 
-/* How many blocks of the row nobody has claimed. */
+/* Returns how many blocks of the row are not claimed. */
 static uint32_t left_of(const struct weir__run *run, uint32_t row)
 {
     uint32_t all = (run->cmd->blocks - row + run->nrows - 1) / run->nrows;
@@ -60,8 +61,9 @@ static bool has_blocks(const struct weir__run *run)
     return false;
 }
 
-/* The row that the worker claims from next: its own, unless that is at its end or another is behind
- * by more than a block, since operators have their longest blocks first. nrows: none is left. */
+/* Returns the row from which the worker claims next; nrows if no block is left. That is its own
+ * row, unless no block is left there or another row has at least two blocks more to do. The last
+ * blocks of an operator are its shortest, so small differences do not matter. */
 static uint32_t choose_row(const struct weir__worker *w, const struct weir__run *run)
 {
     uint32_t own = w->index * run->nrows / w->cpu->nworkers, best = run->nrows, most = 0;
@@ -79,7 +81,7 @@ static uint32_t choose_row(const struct weir__worker *w, const struct weir__run 
     return best;
 }
 
-/* A block for the worker; cmd->blocks if none is left. */
+/* Claims a block for the worker; returns cmd->blocks if none is left. */
 static uint32_t claim(const struct weir__worker *w, struct weir__run *run)
 {
     uint32_t row;
@@ -99,10 +101,11 @@ static void open_rows(struct weir__run *run)
         atomic_store_explicit(&run->claimed[row], 0, memory_order_relaxed);
 }
 
-/* No block of this phase is left, but others still run some: waits a little for the next phase,
- * since leaving the operator and joining it again takes the scheduler's lock twice. The lock is
- * held; true, and it is not, once the next phase has begun. Invariant: while workers stay, one that
- * does not is in the operator, so it is not over. */
+/* Called with the scheduler's lock held when no block of this phase is left to claim. If other
+ * workers still run blocks, waits a little for the next phase, because leaving the operator and
+ * joining it again would take the lock twice. Returns true, with the lock released, once the next
+ * phase has begun; false, with the lock held, if it has not. Invariant: while workers stay, at
+ * least one worker that does not stay is in the operator, so the operator cannot end. */
 static bool stay(struct weir__worker *w, struct weir__soft_stream *s)
 {
     const struct weir__cpu *cpu = w->cpu;
@@ -118,7 +121,7 @@ static bool stay(struct weir__worker *w, struct weir__soft_stream *s)
         if (atomic_load_explicit(&run->turns, memory_order_acquire) != turn)
             return true;
         if (n % 64 == 0 && cpu->nworkers >= cpu->hardware)
-            weir__yield(); /* to one that has a block and no CPU */
+            weir__yield(); /* to a worker that has claimed a block and has no CPU */
         if (n % 8 == 0 && !run->cmd->gang && weir__worker_others_first(w, s))
             break;
         weir__relax();
@@ -132,7 +135,7 @@ static bool stay(struct weir__worker *w, struct weir__soft_stream *s)
     return true;
 }
 
-/* The last worker in a phase begins the next one, with those that stayed. */
+/* Begins the next phase. Called by the last worker of a phase; workers that stayed take part. */
 static void begin_phase(struct weir__worker *w, struct weir__soft_stream *s)
 {
     struct weir__run *run = &s->run;
@@ -146,7 +149,7 @@ static void begin_phase(struct weir__worker *w, struct weir__soft_stream *s)
                           memory_order_release);
 }
 
-/* Claims and runs blocks of a phase until none is left, or other streams go first. */
+/* Claims and runs blocks of a phase until none is left or another stream must go first. */
 static void run_blocks(struct weir__worker *w, struct weir__soft_stream *s)
 {
     struct weir__run *run = &s->run;
@@ -185,7 +188,7 @@ bool weir__worker_run_shared(struct weir__worker *w, struct weir__soft_stream *s
             weir__cpu_wake(w->cpu);
             return false;
         }
-        /* Of one that has failed those who stay take part in the phases that are left. */
+        /* If a block failed, end at once; but workers that stay wait for a next phase to begin. */
         if (++run->phase == cmd->phases || (atomic_load(&run->failed) && !run->staying)) {
             if (cmd->gang)
                 weir__sched_release_gang(sched, s);
@@ -212,7 +215,7 @@ void weir__worker_open_run(struct weir__worker *w, struct weir__soft_stream *s,
     run->staying = 0;
     run->nrows = weir__min(weir__min(cores, w->cpu->nworkers), WEIR__MOST_ROWS);
     open_rows(run);
-    if (cmd->gang) /* streams that came before the gang stay before it */
+    if (cmd->gang) /* streams that arrived before the gang must be ahead of it in the scheduler */
         weir__runqs_empty(&w->cpu->soft);
     weir__spin_lock(&sched->lock);
     if (cmd->gang)

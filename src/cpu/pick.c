@@ -1,8 +1,8 @@
 /* Which stream a worker runs next.
  *
  * A worker looks in three places: its own run queue, the other workers' run queues, and the
- * scheduler. The scheduler has the streams of other than the default priority, operators that more
- * workers may join, and gangs. The order is:
+ * scheduler. The scheduler contains the streams of all other priorities than the default, operators
+ * that more workers may join, and gangs. The order is:
  *   1. streams more urgent than the default priority;
  *   2. its own queue and the scheduler's streams of the default priority, in turns;
  *   3. other workers' queues (stealing), those of its NUMA node first;
@@ -63,7 +63,7 @@ static struct weir__soft_stream *from_scheduler(struct weir__worker *w, enum wei
                                                 bool aged)
 {
     struct weir__sched *sched = &w->cpu->soft.sched;
-    enum weir__want tried; /* what the pick tried to get, whether it succeeded or not */
+    enum weir__want tried; /* written by the pick even if it finds no stream */
     struct weir__soft_stream *s;
 
     if (!atomic_load_explicit(&sched->ready, memory_order_relaxed) && !w->grant.kind)
@@ -88,8 +88,8 @@ static struct weir__soft_stream *from_own(struct weir__worker *w)
     return weir__soft_take(&w->batch);
 }
 
-/* The longest of the others' queues, if it has more than `own`. `near`: of the workers that run on
- * this one's node. */
+/* Returns the longest queue of the other workers if it has more than `own` streams, else NULL. With
+ * `near`, only queues of workers on this worker's NUMA node count. */
 static struct weir__runq *longest_queue(const struct weir__worker *w, uint32_t own, bool near)
 {
     const struct weir__cpu *cpu = w->cpu;
@@ -113,10 +113,10 @@ static struct weir__runq *longest_queue(const struct weir__worker *w, uint32_t o
     return longest;
 }
 
-/* Takes a stream from the longest queue, if that has more than `own`. So all streams advance at
- * about the same rate, and none is left over at the end because it shared a worker with many. The
- * queues of this worker's node, whose memory it reaches soonest, come before all others, but in
- * aged picks: the last worker of another node may be stuck. */
+/* Takes a stream from the longest queue that has more than `own` streams. So all streams advance at
+ * about the same rate, and no stream finishes late because it shared a worker with many others.
+ * Queues of this worker's NUMA node come first, because their streams use memory of that node. Aged
+ * picks ignore nodes: all workers of another node may be stuck in long commands. */
 static struct weir__soft_stream *steal(struct weir__worker *w, uint32_t own, bool aged)
 {
     struct weir__runq *longest = NULL;

@@ -1,40 +1,40 @@
 /* Which CPU a worker gets when nearly all of them are busy.
  *
- * Linux gives a thread that is woken its last CPU if that is idle, and else looks at a few others:
- * the busier the machine, the fewer. So a worker may be queued behind another one for milliseconds
- * though a CPU is idle. Whoever looks whether to wake somebody finds out: a worker was woken and is
- * not up after LATE_NS. It then binds those that are not up to CPUs on which no worker runs, which
- * moves them. A worker that is up takes such a binding back.
+ * Linux runs a woken thread on its last CPU if that is idle; otherwise it checks a few other CPUs,
+ * fewer on a busy machine. So a worker may be queued behind another one for milliseconds although a
+ * CPU is idle. A thread that is about to wake workers notices this: a worker was woken and does not
+ * run after LATE_NS. The thread then binds all workers that do not run yet to CPUs without a
+ * worker, which moves them. A worker that runs again removes its binding.
  *
- * A worker that is up may also have put another one off its CPU, and the other's stream with it:
- * then it moves that one (make_room). */
+ * A worker that starts to run may also have preempted another worker on the same CPU, which may
+ * hold a stream. Then it moves that worker (make_room). */
 #include "cpu/cpu.h"
 
 enum {
     LATE_NS = 150000,
-    /* Of runs_on: */
-    NOWHERE = -1,
-    BOUND = -2, /* sleeps, or did: BOUND - n is to CPU n */
+    /* Values of runs_on: */
+    NOWHERE = -1, /* sleeps */
+    BOUND = -2,   /* BOUND - n: bound to CPU n; sleeps or was just woken */
 };
 
 bool weir__worker_bind(struct weir__worker *w, int to)
 {
     cpu_set_t one;
 
-    /* Somebody else may have said where it runs. */
+    /* Do nothing if the program itself has set the thread's affinity. */
     if (to < 0 || to >= CPU_SETSIZE || !CPU_ISSET(to, &w->cpu->cpus) ||
         !weir__thread_cpus(w->thread, &one) || !CPU_EQUAL(&one, &w->cpu->cpus))
         return false;
     CPU_ZERO(&one);
     CPU_SET(to, &one);
     atomic_store_explicit(&w->runs_on, BOUND - to,
-                          memory_order_relaxed); /* nobody else goes there */
+                          memory_order_relaxed); /* reserves the CPU: others skip it */
     weir__thread_bind(w->thread, &one);
     atomic_store(&w->bound, true);
     return true;
 }
 
-/* If it is bound just now, it finds out the next time. */
+/* Removes the worker's binding. A binding that is being made right now is removed next time. */
 static void unbind(struct weir__worker *w)
 {
     if (weir__unlikely(atomic_load_explicit(&w->bound, memory_order_relaxed)) &&
@@ -42,7 +42,7 @@ static void unbind(struct weir__worker *w)
         weir__thread_bind(w->thread, &w->cpu->cpus);
 }
 
-/* Those that no worker runs on, nor, with `bound`, is bound for. */
+/* Returns the CPUs on which no worker runs and, with `bound`, to which no worker is bound. */
 static cpu_set_t idle_cpus(const struct weir__cpu *cpu, bool bound)
 {
     cpu_set_t idle = cpu->cpus;
@@ -57,7 +57,7 @@ static cpu_set_t idle_cpus(const struct weir__cpu *cpu, bool bound)
     return idle;
 }
 
-/* One of those CPUs, of the worker's node if there is one; negative: there is none. */
+/* Returns one of the idle CPUs, preferably of the worker's NUMA node; negative if there is none. */
 static int nearest(const struct weir__worker *w, const cpu_set_t *idle)
 {
     const struct weir__cpu_nodes *nodes = w->cpu->nodes;
@@ -73,7 +73,6 @@ static int nearest(const struct weir__worker *w, const cpu_set_t *idle)
     return any;
 }
 
-/* Whether a worker runs there. */
 bool weir__cpu_has_worker(const struct weir__cpu *cpu, int at)
 {
     for (unsigned i = 0; i < cpu->nworkers; i++)
@@ -82,13 +81,16 @@ bool weir__cpu_has_worker(const struct weir__cpu *cpu, int at)
     return false;
 }
 
-/* Another worker that has not slept since was put off and may have a stream. One that sleeps, bound
- * to this CPU, would be queued here though another CPU is idle. */
+/* Called when the worker runs on another CPU than before. If another worker is recorded on this CPU
+ * and has not slept since, it was preempted and may hold a stream: moves it. If a sleeping worker
+ * is bound to this CPU, removes its binding: it would be queued here although other CPUs are
+ * idle. */
 static void make_room(const struct weir__worker *w)
 {
     const struct weir__cpu *cpu = w->cpu;
     int here = atomic_load_explicit(&w->runs_on, memory_order_relaxed);
-    /* The CPU without a worker may be that of the one host thread that queues: see rescue. */
+    /* The only CPU without a worker may be that of the host thread that queues
+     * (weir__cpu_rescue). */
     bool may_move = cpu->nworkers < cpu->hardware ||
                     atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed) ||
                     atomic_load_explicit(&cpu->soft.base.per_stream, memory_order_relaxed);
@@ -99,7 +101,7 @@ static void make_room(const struct weir__worker *w)
         cpu_set_t idle;
 
         if (other != w && on == here && may_move) {
-            idle = idle_cpus(cpu, false); /* of those that are bound most still sleep */
+            idle = idle_cpus(cpu, false); /* most workers that are bound to a CPU still sleep */
             on = nearest(other, &idle);
             if (on >= 0 && weir__worker_bind(other, on))
                 atomic_store_explicit(&other->runs_on, on, memory_order_relaxed);
@@ -140,13 +142,13 @@ void weir__cpu_rescue(struct weir__cpu *cpu)
     uint64_t now = weir__clock_ns();
     cpu_set_t idle;
 
-    /* A host that is awake has the CPU that is left: then one worker stands by (rest.c). */
+    /* An awake host thread has the remaining CPU: then one worker stands by instead (rest.c). */
     if (now < woken_at + LATE_NS ||
         (cpu->nworkers == cpu->hardware && !atomic_load(&cpu->hosts_asleep)) ||
         !atomic_compare_exchange_strong(&cpu->woken_at, &woken_at, now))
         return;
     idle = idle_cpus(cpu, true);
-    /* Nobody knows which of the sleepers was woken. The others find their CPU later. */
+    /* It is not known which sleeper was woken, so bind all. The rest are bound for a later wake. */
     for (unsigned i = 0; i < cpu->nworkers; i++) {
         struct weir__worker *w = &cpu->workers[i];
         int to;

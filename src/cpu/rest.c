@@ -1,33 +1,35 @@
-/* When workers look for work, sleep and wake. There are four rules; each pair of threads below is
- * sequentially consistent, so one of the two always sees the other.
+/* When workers look for work, sleep and wake. There are five rules. Where a rule names two threads,
+ * their accesses are sequentially consistent, so at least one of the two sees the other.
  *
- * Sleeping. A worker counts itself in cpu->sleepers, then looks for work once more. Whoever adds
- * work adds it first, then looks for sleepers.
+ * Sleeping. A worker counts itself in cpu->sleepers, then looks for work once more. A thread that
+ * adds work adds it first, then looks for sleepers.
  *
- * Attention. A worker is attentive while it looks for work or runs bookkeeping commands: it reaches
- * new work within microseconds, so nobody is woken while one is. Before a long command it stops
- * being attentive, then looks whether somebody must be woken. Whoever adds work adds it first, then
- * looks for an attentive worker.
+ * Attention. A worker is attentive while it looks for work or runs bookkeeping commands. It finds
+ * new work within microseconds, so nobody is woken while a worker is attentive. Before a long
+ * command it stops being attentive, then looks whether a worker must be woken. A thread that adds
+ * work adds it first, then looks for an attentive worker.
  *
- * Waking. The lower half of cpu->sleepers counts workers asleep, the upper half those of them that
- * were woken and are not up yet. Invariant: woken <= asleep. A waker wakes no more than the work
- * needs, less those already woken: waking takes 50 us, and streams come every 100 ns. A worker that
- * gets up, for whatever reason, takes one off both halves, so the upper half returns to 0.
+ * Waking. The lower half of cpu->sleepers counts sleeping workers, the upper half counts those of
+ * them that were woken and do not run yet. Invariant: woken <= asleep. A waker wakes as many
+ * workers as the work needs, less those already woken: waking takes 50 us, and streams become ready
+ * every 100 ns. A worker that stops sleeping, for whatever reason, subtracts one from both halves,
+ * so the upper half returns to 0.
  *
  * Standby. If every hardware thread has a worker and there is work for all, one worker stands by
- * while a host thread queues or helps. If it ran, the system would time-slice two of these threads
- * in milliseconds, and the other workers would run out of commands or wait for what is left. A host
- * that goes to sleep hands it its hardware thread. Besides, it looks every STANDBY_NS and stops
- * standing by after MOST_STANDBY_NS at the latest, so nothing can hang on it.
+ * while a host thread queues or helps. If that worker ran, the system would time-slice it with the
+ * host thread in milliseconds, and the other workers would run out of commands or wait for the last
+ * blocks. A host thread that goes to sleep gives its hardware thread to the standby worker. The
+ * worker also looks every STANDBY_NS and stops standing by after MOST_STANDBY_NS at the latest, so
+ * nothing can hang because of it.
  *
- * Placing (place.c). A worker that was woken may wait for a CPU though another is idle.
- */
+ * Placing (place.c). A worker that was woken may wait for a busy CPU although another is
+ * idle. */
 #include "cpu/cpu.h"
 
 enum {
     FEW_COMMANDS = 256,    /* fewer commands than this between two looks: pauses grow */
-    IDLE_NS = 50000,       /* spin this long before sleeping: about what waking takes, */
-    MOST_IDLE_NS = 400000, /* and up to this long where waking takes longer */
+    IDLE_NS = 50000,       /* spin this long before sleeping: about as long as waking takes */
+    MOST_IDLE_NS = 400000, /* the most, on machines on which waking takes longer */
     MEASURED_PAUSES = 64,
     MOST_WOKEN = 4,       /* workers woken at once; they wake others in turn */
     STANDBY_NS = 1000000, /* between two looks while standing by */
@@ -58,10 +60,10 @@ uint32_t weir__cpu_measure_patience(void)
     return WEIR__MOST_PAUSE_NS / (uint32_t)(best < 4 ? 4 : best > 250 ? 250 : best);
 }
 
-/* Workers of all devices of the process that are awake or woken: those of other devices want CPUs
- * as well. A hint for who may spin, no more. */
+/* Workers of all devices of the process that are awake or woken, because all of them need CPUs.
+ * Only a hint for the decision whether a thread may spin. */
 static _Atomic int all_awake;
-static _Atomic int all_hosts_asleep; /* and host threads that sleep until a command is over */
+static _Atomic int all_hosts_asleep; /* host threads that sleep until a command has completed */
 
 void weir__cpu_count_awake(int n)
 {
@@ -131,10 +133,10 @@ void weir__worker_be_busy(struct weir__worker *w)
     weir__cpu_wake(w->cpu);
 }
 
-/* One host thread that queues has the CPU of the worker that stands by. Several share theirs with
- * workers, and the system would let one wait for a slice of milliseconds behind a worker that it
- * has just woken: that worker's streams then run out of commands, and the others end late. A look
- * at the device's launches by stream says that there are several. */
+/* A single host thread that queues has the CPU of the standby worker. Several host threads share
+ * CPUs with workers. The system could then make a host thread wait, for a time slice of
+ * milliseconds, behind the worker that it has just woken, and that worker's streams would run out
+ * of commands. dev->per_stream tells that several host threads queue. */
 void weir__worker_lets_hosts(struct weir__worker *w)
 {
     struct weir__cpu *cpu = w->cpu;
@@ -145,8 +147,8 @@ void weir__worker_lets_hosts(struct weir__worker *w)
     weir__yield();
 }
 
-/* Spinning pays only while a hardware thread is free for it: every worker that is awake and the
- * host thread need one each. */
+/* True if a hardware thread is free for spinning: every awake worker and the host thread need one
+ * each. */
 static bool may_spin(struct weir__cpu *cpu)
 {
     uint32_t host = !atomic_load_explicit(&cpu->hosts_asleep, memory_order_relaxed);
@@ -166,8 +168,8 @@ void weir__worker_pause(struct weir__worker *w)
         weir__relax();
         if (n % 8)
             continue;
-        /* To a host thread that queues, if the workers may have all CPUs. Otherwise it has one, and
-         * the system would only move threads from CPU to CPU. */
+        /* Yield to a host thread that queues, if workers may use all CPUs. Otherwise the host
+         * thread has a CPU, and yielding would only make the system move threads between CPUs. */
         if (n % 64 == 56 && cpu->nworkers >= cpu->hardware)
             weir__yield();
         if (atomic_load_explicit(&cpu->hosts_waiting, memory_order_relaxed))
@@ -189,7 +191,7 @@ void weir__worker_adapt(struct weir__worker *w)
     w->commands = 0;
 }
 
-/* How long to spin before sleeping: as long as waking takes. */
+/* Returns how long to spin before sleeping: as long as waking takes. */
 static uint64_t idle_ns(const struct weir__cpu *cpu)
 {
     uint32_t ns = atomic_load_explicit(&cpu->wake_ns, memory_order_relaxed);
@@ -197,7 +199,8 @@ static uint64_t idle_ns(const struct weir__cpu *cpu)
     return ns < IDLE_NS ? IDLE_NS : ns < MOST_IDLE_NS ? ns : MOST_IDLE_NS;
 }
 
-/* Keeps the least time that waking took, since disturbances only add; it decays slowly. */
+/* Keeps the shortest time that waking has taken, because disturbances only make it longer. The
+ * value grows slowly, so that it follows changes. */
 static void note_wake(struct weir__cpu *cpu)
 {
     uint64_t took = weir__clock_ns() - atomic_load_explicit(&cpu->woken_at, memory_order_relaxed);
@@ -211,10 +214,11 @@ static void note_wake(struct weir__cpu *cpu)
                           memory_order_relaxed);
 }
 
-/* Whether a host thread will run what is ready. If one has run all that it waited for since this
- * worker last looked, it is likely to do so again: taking its streams away would cost both of them
- * more cache misses than the commands take. This is a guess, and it holds for one pause of the
- * worker: then the host must have helped again. Long commands and hosts that wait end the pause. */
+/* True if a host thread will probably run the ready streams. If a host thread has run all that it
+ * waited for since this worker last looked, it is likely to do so again. Taking its streams would
+ * cost both threads more cache misses than the commands take. The guess holds for one pause of the
+ * worker; by then the host thread must have helped again. Long commands and waiting host threads
+ * end the pause. */
 static bool leaves_to_host(struct weir__worker *w)
 {
     const struct weir__cpu *cpu = w->cpu;
@@ -254,7 +258,7 @@ static bool spin(struct weir__worker *w)
                 atomic_load_explicit(&cpu->stop, memory_order_relaxed);
         if (found && leaves_to_host(w)) {
             found = false;
-            /* One worker stays awake, or the host would have to wake one. */
+            /* The last attentive worker stays awake: otherwise the host would have to wake one. */
             if (atomic_load_explicit(&cpu->attentive, memory_order_relaxed) == 1)
                 until = 0;
         }
@@ -262,7 +266,7 @@ static bool spin(struct weir__worker *w)
     return found;
 }
 
-/* This worker no longer sleeps; if any worker was woken, this one counts as that one. */
+/* Counts this worker as no longer asleep. If any worker was woken, this one is counted as it. */
 static void get_up(struct weir__cpu *cpu)
 {
     uint32_t word = atomic_load_explicit(&cpu->sleepers, memory_order_relaxed);
@@ -274,9 +278,10 @@ static void get_up(struct weir__cpu *cpu)
         weir__cpu_count_awake(1);
 }
 
-/* Whether the work that is ready would take the hardware thread of the host as well. It is asked
- * early, while others are still on their way: a worker that is woken when every hardware thread is
- * taken cannot even look. At least one other worker goes on. */
+/* True if workers for all ready work would also take the host's hardware thread. Then this worker
+ * should stand by. The check is made early, while other woken workers do not run yet: a worker that
+ * is woken when every hardware thread is busy could not even check. At least one other worker must
+ * be running. */
 static bool is_one_too_many(const struct weir__cpu *cpu)
 {
     unsigned awake = weir__cpu_awake(cpu);
@@ -287,8 +292,8 @@ static bool is_one_too_many(const struct weir__cpu *cpu)
            awake + weir__cpu_count_work(cpu, memory_order_relaxed, cpu->nworkers) > cpu->nworkers;
 }
 
-/* cpu->standby is the worker's index + 1, then it looks for sleeping hosts. A host that goes to
- * sleep counts itself, then looks at cpu->standby. One of the two sees the other. */
+/* The worker stores its index + 1 to cpu->standby, then reads cpu->hosts_asleep. A host thread that
+ * goes to sleep counts itself there, then reads cpu->standby. At least one sees the other. */
 static void stand_by(struct weir__worker *w)
 {
     struct weir__cpu *cpu = w->cpu;
@@ -309,8 +314,8 @@ static void stand_by(struct weir__worker *w)
     atomic_compare_exchange_strong(&cpu->standby, &me, 0);
 }
 
-/* The worker that stands by gets the CPU that the host is about to leave, unless the host shared it
- * with another worker. */
+/* Wakes the standby worker on the CPU of this host thread, which is about to sleep. It does not
+ * bind the worker there if another worker runs on that CPU too. */
 static void hand_over(struct weir__cpu *cpu, uint32_t standby)
 {
     int here = weir__thread_cpu();
@@ -346,9 +351,9 @@ struct weir__soft_stream *weir__worker_rest(struct weir__worker *w, enum weir__w
     uint32_t word;
 
     w->at_work = false;
-    /* Work that is ready but cannot start, such as a gang short of cores, is no reason to spin.
-     * Work that came since the last look is taken before this worker counts as asleep: otherwise
-     * somebody would be woken for it. */
+    /* Do not spin for work that is ready but cannot start, such as a gang that lacks cores. Pick
+     * work that was added since the last look before counting this worker as asleep: otherwise
+     * another worker would be woken for it. */
     if (!weir__cpu_has_work(cpu, memory_order_relaxed)) {
         weir__worker_release_core(w);
         if (spin(w))

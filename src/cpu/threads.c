@@ -1,4 +1,4 @@
-/* The worker threads' beginning and end. */
+/* Starts and stops the worker threads. */
 #include "cpu/cpu.h"
 #include "device/serve.h"
 
@@ -59,7 +59,7 @@ weir_status weir__cpu_start(struct weir__cpu *cpu)
         weir__free(cpu->workers);
         return weir__fail_nomem("allocating scratch memory for %s", cpu->soft.base.props.name);
     }
-    for (unsigned i = 0; i < cpu->nworkers; i++) /* those that run look at all of them */
+    for (unsigned i = 0; i < cpu->nworkers; i++) /* all first: running workers read the others */
         init_worker(&cpu->workers[i], cpu, i);
     for (; started < cpu->nworkers; started++) {
         struct weir__worker *w = &cpu->workers[started];

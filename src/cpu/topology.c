@@ -1,4 +1,4 @@
-/* The hardware threads that this process may use, and the nodes that their memory is at. */
+/* The hardware threads that this process may use, and their NUMA nodes. */
 #define _GNU_SOURCE
 #include "cpu/cpu.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is asked once in a process, since hwloc takes milliseconds. */
+/* Read once per process, because hwloc takes milliseconds. */
 static struct {
     unsigned threads;
     struct weir__cpu_nodes nodes;
@@ -15,8 +15,8 @@ static struct {
 #ifdef WEIR_HAVE_HWLOC
 #include <hwloc.h>
 
-/* The nodes with memory whose CPUs are ours. Of several at the same CPUs, such as one of fast
- * memory beside the ordinary one, the first counts: the system gives a thread memory of that. */
+/* Finds the nodes that have memory and at least one of our CPUs. If several nodes have the same
+ * CPUs, such as fast and ordinary memory, only the first counts: the system allocates from it. */
 static void find_nodes(hwloc_topology_t topology, hwloc_const_bitmap_t mine)
 {
     struct weir__cpu_nodes *nodes = &found.nodes;
@@ -40,7 +40,7 @@ static void find_nodes(hwloc_topology_t topology, hwloc_const_bitmap_t mine)
     hwloc_bitmap_free(rest);
 }
 
-/* hwloc knows what cgroups and disabled processors leave of the affinity mask. */
+/* hwloc also takes cgroups and disabled processors into account. */
 static void look(void)
 {
     hwloc_topology_t topology;

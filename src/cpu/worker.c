@@ -1,10 +1,10 @@
 /* Worker threads: how commands run in real time.
  *
- * A worker that holds a stream's token runs its commands one after the other, on the
- * core it has, without asking the scheduler. Crossing to another thread is what costs:
- * a cache line takes some 60 ns, waking a sleeper 50 us. So streams that a worker makes
- * ready stay with it while it runs short commands. Invariant: before a long command the
- * worker has published what is over and has given those streams to the others.
+ * A worker that holds a stream's token runs its commands one after the other, on the core it has,
+ * without asking the scheduler. Passing work to another thread is expensive: moving a cache line
+ * takes some 60 ns, waking a sleeper 50 us. So while a worker runs short commands, it keeps the
+ * streams that it makes ready. Invariant: before a long command the worker has published its
+ * completed commands and has given the kept streams to the other workers.
  */
 #include "cpu/cpu.h"
 #include "soft/execute.h"
@@ -14,10 +14,10 @@
 
 enum {
     SHORT_NS = WEIR__SHORT_NS,
-    SHARE_NS = 2000,    /* after this much short work, other streams get a turn */
+    SHARE_NS = 2000,    /* after this much time in short commands, other streams get a turn */
     EMPTY_NS = 16,      /* the overhead of a command */
-    HANDOVER_NS = 200,  /* what handing a stream to another worker takes, and the way back */
-    LINGER_PAUSES = 64, /* how long a worker waits at an empty stream */
+    HANDOVER_NS = 200,  /* the time to hand a stream to another worker and back */
+    LINGER_PAUSES = 64, /* pauses that a worker waits for the next command of an empty stream */
 };
 
 /* ---- giving streams and cores to others ---- */
@@ -47,7 +47,7 @@ void weir__worker_give_turn(struct weir__worker *w, struct weir__soft_stream *s)
     weir__soft_make_ready(s);
 }
 
-/* Before a command that takes longer than handing work to another worker. */
+/* Called before a command that takes longer than handing work to another worker. */
 static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
@@ -58,7 +58,7 @@ static void before_long(struct weir__worker *w, struct weir__soft_stream *s)
     w->ticks = 0;
 }
 
-/* Whether the streams that this worker made ready stay with it: they wait for each other so often
+/* True if this worker should keep the streams that it made ready: they wait for each other so often
  * that handing them over takes longer than running them here, and no other stream waits for this
  * worker. */
 static bool keeps_mine(const struct weir__worker *w)
@@ -67,8 +67,8 @@ static bool keeps_mine(const struct weir__worker *w)
            !weir__cpu_has_work(w->cpu, memory_order_relaxed);
 }
 
-/* After SHARE_NS of short commands: other streams get a turn, and if most of that time was
- * work rather than overhead, other workers may be woken. */
+/* Called after SHARE_NS of short commands: other streams get a turn. If at least half of that time
+ * was work rather than overhead, other workers may be woken. */
 static void after_short(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__soft_publish(s, &w->mine);
@@ -99,7 +99,7 @@ bool weir__worker_have_core(struct weir__worker *w, struct weir__soft_stream *s,
         weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     }
     weir__spin_unlock(&sched->lock);
-    weir__cpu_wake(w->cpu); /* somebody may wait for the core that was released */
+    weir__cpu_wake(w->cpu); /* another stream may wait for the core that was released */
     return got;
 }
 
@@ -120,7 +120,8 @@ static void jitter(struct weir__worker *w)
             weir__relax();
 }
 
-/* Every block has run, or one has failed. `from`: when it began, if it ran whole on this worker. */
+/* Called after every block has run or one has failed. `from` is the time at which the kernel began,
+ * if it ran entirely on this worker; else 0. */
 static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
                        const struct weir__cmd *cmd, uint64_t from, bool is_short)
 {
@@ -131,8 +132,8 @@ static void end_kernel(struct weir__worker *w, struct weir__soft_stream *s,
         weir__soft_end_report(s);
 }
 
-/* Before a command that takes `ns`. False if other streams go first: the stream is then with the
- * scheduler, or behind those that this worker keeps. */
+/* Called before a command that takes `ns`. False if another stream goes first: this one is in the
+ * scheduler then, or at the end of w->mine. */
 static bool take_turn(struct weir__worker *w, struct weir__soft_stream *s, uint64_t ns,
                       bool is_short)
 {
@@ -210,12 +211,13 @@ static void run_callback(struct weir__worker *w, struct weir__soft_stream *s,
     st = weir__stream_error(&s->base, s->over);
     from = weir__trace_on() ? weir__trace_ticks() : 0;
     cmd->u.callback(cmd->v.user, st);
-    weir__hush(); /* errors of calls inside the callback are not the stream's */
+    weir__hush(); /* forget errors of calls inside the callback */
     if (weir__unlikely(from))
         weir__worker_trace_callback(w, s, from);
 }
 
-/* The stream's queue is empty. True if a command came; false if the worker gave the stream up. */
+/* Waits a little at a stream whose queue is empty. True if a command was added; false if the worker
+ * gave up the token. */
 static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
 {
     weir__worker_be_attentive(w);
@@ -235,10 +237,10 @@ static bool linger(struct weir__worker *w, struct weir__soft_stream *s)
     return !weir__soft_surrender(s);
 }
 
-/* Runs a row of short kernels of one block inside a lane of a plan. Each is like `before`, which
- * has just run, in everything the executor checks (memcmp of the fields before `size`), so the
- * checks are not repeated. Stops before the first command that differs, and after one that fails.
- * `traced` only adds records: the compiler makes one copy with them and one without. */
+/* Runs consecutive short kernels of one block in a lane of a plan. Each equals `before`, the kernel
+ * that has just run, in all fields that the executor checks (those before `size`), so the checks
+ * are not repeated. Stops before the first command that differs, and after one that fails.
+ * `traced` is a constant: the compiler makes one copy with trace records and one without. */
 static inline __attribute__((always_inline)) void run_row(struct weir__worker *w,
                                                           struct weir__soft_stream *s,
                                                           const struct weir__cmd *before,

@@ -1,6 +1,6 @@
-/* The NVIDIA libraries: every function weir calls, in one table each, and the few types and
- * constants they take. Nothing of CUDA is needed to build; the libraries are opened when the
- * device is first asked for. Layouts and numbers are those of CUDA's stable ABI. */
+/* The NVIDIA libraries: one table per library with every function that weir calls, and the few
+ * types and constants that they use. Building needs no CUDA files; the libraries are opened when
+ * the device is first used. Layouts and numbers are those of CUDA's stable ABI. */
 #ifndef WEIR_CUDA_API_H
 #define WEIR_CUDA_API_H
 
@@ -42,7 +42,7 @@ enum {
     CU_GREEN_DEFAULT_STREAM = 1,
     CU_POINTER_MEMORY_TYPE = 2,
     CU_POINTER_ORDINAL = 9,
-    CU_TILES_F16 = 6, /* two bytes of any kind, since they are only moved */
+    CU_TILES_F16 = 6, /* for all two-byte types, because elements are only moved */
     CU_TILES_SWIZZLE_128 = 3,
     CU_TILES_PROMOTE_128 = 2,
     CU_MEMORY_HOST = 1,
@@ -81,8 +81,8 @@ struct weir__cu_resource {
     } u;
 };
 
-/* How the GPU fetches tiles of a tensor: opaque, and aligned for kernels that have it as a
- * parameter. */
+/* A tensor map, by which the GPU fetches tiles of a tensor. Opaque; aligned as kernel parameters
+ * need it. */
 struct weir__cu_tile_map {
     _Alignas(64) uint64_t words[16];
 };
@@ -249,8 +249,8 @@ enum {
     CUBLASLT_LAYOUT_BATCH_STEP = 6,
     CUBLASLT_PREFER_WORKSPACE = 1,
     CUBLASLT_PREFER_REDUCTIONS = 3,
-    CUBLASLT_REDUCTIONS_IN_COMPUTE_TYPE = 3, /* and not those that round in between */
-    CUBLASLT_PREFER_ALIGNMENT_A = 5,         /* then B, C and D */
+    CUBLASLT_REDUCTIONS_IN_COMPUTE_TYPE = 3, /* no reductions that round in between */
+    CUBLASLT_PREFER_ALIGNMENT_A = 5,         /* B, C and D follow */
 };
 
 struct weir__lt_algo {
@@ -307,20 +307,20 @@ struct weir__cublaslt {
 };
 #undef WEIR__CU_MEMBER
 
-/* The libraries, opened once per process. A table whose library is not there is empty and
- * its reason says why; the tables stay filled for ever.
+/* The libraries, opened once per process and never closed. If a library cannot be opened, its table
+ * is empty and the text says why.
  * threads  any. */
 struct weir__cuda_api {
     struct weir__cu cu;
     struct weir__nvrtc nvrtc;
     struct weir__cublaslt lt;
-    char no_driver[256]; /* "" if there is one, and a GPU that it runs */
+    char no_driver[256]; /* "" if there is a driver and it has a GPU */
     char no_compiler[256];
     char no_products[256];
 };
 const struct weir__cuda_api *weir__cuda_api_get(void);
 
-/* "invalid device context (201)", usable inside a call. */
+/* Returns a text such as "invalid device context (201)", usable as an argument of a call. */
 struct weir__cuda_text {
     char text[160];
 };

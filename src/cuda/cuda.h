@@ -1,28 +1,29 @@
 /* The `cuda` device: streams, memory and plans of one NVIDIA GPU.
  *
  * A weir stream is an in-order sequence over one or more CUDA streams: one for each core limit
- * it has run under. Its `tail` is the one that has the last command; going on in another begins
- * with a wait for the tail.
+ * under which it has run. Its `tail` is the CUDA stream that has the last command. Before the next
+ * command uses another CUDA stream, that stream waits for the tail.
  *
  * Progress. Each stream has a word in pinned memory, to which it writes the number of its last
- * command (a checkpoint): after every few commands, when somebody asks and no write is queued, and
+ * command (a checkpoint): after every few commands, when a thread asks and no write is queued, and
  * before a host thread waits.
  *
- * Waits between streams use CUDA events, recorded where the user records an event. CUDA keeps what
- * an event meant when a wait for it was queued, so each stream reuses a ring of 64. If the ring no
- * longer has an event for the awaited command, the wait takes the next later one. If a gate lies
- * between the two, it waits for the word instead: the gate may be waiting for the waiting stream.
+ * Waits between streams use CUDA events, recorded where the user records an event. A queued wait
+ * keeps the meaning that the event had when the wait was queued, so each stream reuses a ring of 64
+ * events. If the ring no longer has an event for the awaited command, the wait uses the next later
+ * event. If a gate lies between the two, it waits for the word instead, because the gate may be
+ * waiting for the waiting stream.
  *
- * Kept waits. A wait is not handed to CUDA before its stream has another command, because the run
- * of a plan may make it needless (waits.c).
+ * Kept waits. A wait is not passed to CUDA before its stream has another command, because the run
+ * of a plan may make the wait unnecessary (waits.c).
  *
- * Shared streams. A program that has a stream's CUDA stream (weir_stream_native) queues work there
- * that weir does not see. On such a stream waits go to CUDA at once, commands that ran on another
- * CUDA stream are joined to the handle at once, and asking for the last command queues a new one,
- * which comes after that work.
+ * Shared streams. A program that has got a stream's CUDA stream (weir_stream_native) queues work
+ * there that weir does not see. On such a stream waits are passed to CUDA at once, and commands
+ * that ran on another CUDA stream are joined to the handle at once. Asking for the last command
+ * queues a new command, which is ordered after that work.
  *
  * Plans. A run is one launch on the stream of its first lane, the *leader* of the other lanes'
- * streams: their commands of the run are over when the leader's are.
+ * streams: their commands of the run have completed when the leader's have.
  *
  * Locks, outermost first: the device lock, `tails` of the device, that of fault/faults.c.
  */
@@ -34,9 +35,9 @@
 #include "cuda/api.h"
 #include "cuda/stream.h"
 
-#define WEIR__CUDA_SPLITS 4 /* ways to split the cores, */
-#define WEIR__CUDA_UNITS 32 /* into so many units at most */
-#define WEIR__CUDA_PEERS 15 /* GPUs beside its own that read a device's memory */
+#define WEIR__CUDA_SPLITS 4 /* number of ways to split the cores */
+#define WEIR__CUDA_UNITS 32 /* the most units of a split */
+#define WEIR__CUDA_PEERS 15 /* the most other GPUs that access a device's memory */
 
 /* Some of the cores, as a green context. */
 struct weir__cuda_part {
@@ -47,15 +48,15 @@ struct weir__cuda_part {
 };
 
 struct weir__cuda_split {
-    unsigned unit, nunits; /* cores in a unit; none if the GPU cannot be split so */
+    unsigned unit, nunits; /* cores per unit; nunits is 0 if the GPU cannot be split this way */
     struct weir__cu_resource units[WEIR__CUDA_UNITS];
 };
 
 struct weir__cuda_cores {
     unsigned total;
     struct weir__cuda_split splits[WEIR__CUDA_SPLITS]; /* coarsest first */
-    int current;                                       /* the one that parts are taken from */
-    unsigned epoch;                                    /* changes with it */
+    int current;                                       /* the split from which parts are taken */
+    unsigned epoch;                                    /* increases when `current` changes */
     struct weir__cuda_part *parts;
 };
 
@@ -66,19 +67,19 @@ struct weir__cuda_function {
     uint64_t variant;
     struct weir__cuda_module *module;
     weir__cu_function function;
-    uint32_t shared; /* dynamic bytes it is set up for */
+    uint32_t shared; /* the dynamic shared memory that is enabled, in bytes */
 };
 
 struct weir__cuda_job; /* jobs.h */
 
-/* A thread that does jobs. */
+/* A thread that runs jobs. */
 struct weir__cuda_helper {
     struct weir__cuda *dev;
     struct weir__mutex lock;
     struct weir__cuda_job *jobs, **jobs_end;
-    struct weir__cuda_job *late; /* done before CUDA called, which it may still do */
-    uint64_t awake_ns;           /* how long it looks at the words of jobs before it sleeps */
-    _Atomic uint32_t word;       /* changes when there is something to look at */
+    struct weir__cuda_job *late; /* finished jobs for which CUDA's call may still come */
+    uint64_t awake_ns;           /* how long it polls the words of jobs before it sleeps */
+    _Atomic uint32_t word;       /* its futex; changes when there may be work */
     bool started;                /* (L) */
     _Atomic bool stops;
     pthread_t thread;
@@ -93,20 +94,20 @@ struct weir__cuda_stamp {
 };
 
 enum weir__cuda_ending {
-    WEIR__CUDA_TRACE_PENDING, /* nothing says yet when it is over, */
-    WEIR__CUDA_TRACE_EVENT,   /* its second event does, */
-    WEIR__CUDA_TRACE_HOST,    /* or its record; */
+    WEIR__CUDA_TRACE_PENDING, /* its end is not known yet */
+    WEIR__CUDA_TRACE_EVENT,   /* its second event has the time of its end */
+    WEIR__CUDA_TRACE_HOST,    /* its record has the time of its end */
     WEIR__CUDA_TRACE_NEVER,   /* it did not run: there is nothing to record */
 };
 
-/* A command, or the run of a plan, whose trace record is written when it is over. */
+/* A command, or the run of a plan, whose trace record is written after it has completed. */
 struct weir__cuda_traced {
     struct weir__cuda_traced *next;
     struct weir__cuda_stream *stream, *source; /* source is NULL unless it is a wait */
-    weir__cu_event ends[2];                    /* before and after an operator, or all of a run */
+    weir__cu_event ends[2];                    /* before and after an operator or a whole run */
     _Atomic int end;                           /* enum weir__cuda_ending */
     uint32_t cores;                            /* that it keeps busy */
-    struct weir__trace_record record;          /* but for the times */
+    struct weir__trace_record record;          /* without times */
     struct weir__cuda_traced_run *run;         /* of trace_run.h, or NULL */
 };
 
@@ -115,7 +116,7 @@ struct weir__cuda_host_copy; /* copy.c */
 struct weir__cuda_host_call; /* host.c */
 struct weir__cuda_meet;      /* meet.c */
 
-/* What the GPU is: read when the device is opened, and never changed. */
+/* Properties of the GPU: read when the device is opened, then constant. */
 struct weir__cuda_gpu {
     weir__cu_device device;
     weir__cu_context context;
@@ -123,11 +124,11 @@ struct weir__cuda_gpu {
     int priority_least, priority_greatest;
     int shared_most;
     size_t granularity;
-    weir__cu_device peers[WEIR__CUDA_PEERS]; /* whom its memory is mapped for */
+    weir__cu_device peers[WEIR__CUDA_PEERS]; /* GPUs for which its memory is mapped */
     int npeers;
 };
 
-/* Kernels that are loaded, hashed. (L) */
+/* Hash table of loaded kernels. (L) */
 struct weir__cuda_functions {
     struct weir__cuda_function *functions;
     unsigned n, cap;
@@ -139,12 +140,12 @@ struct weir__cuda_products {
     struct weir__cuda_product *all;
 };
 
-/* Copies that the host has a part in. */
+/* Copies and functions that run partly on the host. */
 struct weir__cuda_copies {
     struct weir__spin lock;
-    struct weir__cuda_host_copy *under_way; /* under `lock` */
+    struct weir__cuda_host_copy *under_way; /* queued or running; under `lock` */
     struct weir__cuda_host_call *calls;     /* likewise */
-    uint64_t staged;                        /* (L) so many, of which the last is being queued */
+    uint64_t staged;                        /* (L) number of the last staged copy */
 };
 
 /* Failures of the device. The flags only ever become true. */
@@ -163,13 +164,13 @@ struct weir__cuda_damage {
 struct weir__cuda_sharing_state {
     struct weir__mutex lock;
     struct weir__cuda_shared *pieces; /* under `lock` */
-    struct weir__mutex copying;       /* of the rest */
-    void *bounce;                     /* pinned memory between the host's and the device's */
-    weir__cu_stream stream;           /* of copies to be shown */
+    struct weir__mutex copying;       /* guards the fields below */
+    void *bounce;                     /* pinned buffer for copies to and from pageable memory */
+    weir__cu_stream stream;           /* of copies for other processes */
     weir__cu_event done;
 };
 
-/* The device's time in the host's clock, and the stamps that wait for it. Under `lock`. */
+/* The relation of the device's time to the host's clock, and pending stamps. Under `lock`. */
 struct weir__cuda_clock {
     struct weir__spin lock;
     struct weir__cuda_stamp *stamps, *spare;
@@ -177,13 +178,14 @@ struct weir__cuda_clock {
     double base_ns; /* the host's clock at `base` */
 };
 
-/* Commands that are not yet in the trace, in the order they were queued. Under the clock's lock. */
+/* Commands that are not in the trace yet, in the order in which they were queued. Under the clock's
+ * lock. */
 struct weir__cuda_unrecorded {
     struct weir__cuda_traced *first, **end, *spare;
     unsigned nspare;
-    struct weir__cuda_timer *timers; /* that no run has */
+    struct weir__cuda_timer *timers; /* not used by any run */
     _Atomic bool any;
-    uint32_t recording; /* (L) the one that the clock was set for */
+    uint32_t recording; /* (L) the recording for which the clock was set */
 };
 
 /* See stream/counters.c. */
@@ -192,12 +194,12 @@ struct weir__cuda_counters {
     _Atomic uint64_t taken; /* a bit for each set of them */
 };
 
-/* What collectives do for the rooms below theirs. */
+/* Functions of collectives that lower rooms call. */
 struct weir__cuda_collectives {
-    /* What a failure of the stream means, if it is that of a part. */
+    /* If the failure is of a collective's part, writes its error text and returns true. */
     bool (*explain)(const struct weir__cuda_stream *s, const struct weir__code_failure *failure,
                     char *text, size_t size);
-    /* The context is unusable: groups that wait on it are broken. On a helper thread. */
+    /* Called on a helper thread when the context is unusable: breaks groups that wait on it. */
     void (*dead)(struct weir__cuda *dev);
 };
 
@@ -224,17 +226,17 @@ struct weir__cuda {
     struct weir__cuda_counters counters;
 };
 
-/* Where a command goes. */
+/* Where and how a command is queued. */
 struct weir__cuda_sink {
     struct weir__cuda *dev;
     weir__cu_stream stream;
     unsigned cores;
     struct weir__code_context context; /* for failures */
-    void **workspace;                  /* memory of matrix products, made when first needed */
-    uint32_t **counters;               /* of the stream or lane, taken when first needed */
+    void **workspace;                  /* memory of matrix products, allocated on first use */
+    uint32_t **counters;               /* of the stream or lane, taken on first use */
     uint64_t concurrent_set;           /* of matrix products: see product.h; 0 outside plans */
-    char *into;                        /* where they write instead, while they are timed */
-    struct weir__cuda_stream *own;     /* whose command it is; NULL while a plan is captured */
+    char *into;                        /* while products are timed: where they write instead */
+    struct weir__cuda_stream *own;     /* the command's stream; NULL while a plan is captured */
 };
 
 static inline struct weir__cuda *weir__cuda_of(weir_device *dev)
@@ -247,23 +249,25 @@ static inline struct weir__cuda_stream *weir__cuda_stream_of(weir_stream *s)
     return (struct weir__cuda_stream *)s;
 }
 
-/* Makes the device's context current for the calling thread, and takes that back. */
+/* `enter` makes the device's context current for the calling thread. Pass its result to `leave`,
+ * which restores the previous context. */
 bool weir__cuda_enter(struct weir__cuda *dev);
 void weir__cuda_leave(const struct weir__cuda *dev, bool pushed);
 
 /* ---- quiesce.c ---- */
 
-/* The stream stops at its tail until its gate is open. Under the tails lock. */
+/* Queues the wait for the stream's gate at its tail. Under the tails lock. */
 weir_status weir__cuda_put_gate(struct weir__cuda_stream *s);
-/* Around a call of the driver that may wait for the GPU: no gate for others stops it, and
- * none will until the end. `what` is for the error, after which there is no end. */
+/* Call these around a call of the driver that may wait for the GPU. `quiesce` waits until no gate
+ * for other devices is in CUDA's queues; none is queued before `resume`. `what` is for the error
+ * text. After an error do not call `resume`. */
 weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what);
 void weir__cuda_resume(struct weir__cuda *dev);
-/* Such calls. */
+/* Free device and pinned memory between quiesce and resume. */
 void weir__cuda_free(struct weir__cuda *dev, void *address);
 void weir__cuda_free_host(struct weir__cuda *dev, void *address);
-/* What the kernel needs is loaded; the second where a gate may have to be put up in front of it.
- * (L) */
+/* `load` loads and allocates everything that the kernel needs. `make_ready` does so only if a gate
+ * on the device is shut, because the gate may have to be queued before the kernel. (L) */
 weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kernel *kernel);
 weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *kernel);
 void weir__cuda_gates_close(struct weir__cuda *dev);
@@ -275,21 +279,21 @@ void weir__cuda_stream_close(weir_stream *s);
 /* ---- stream/counters.c ---- */
 weir_status weir__cuda_counters_open(struct weir__cuda *dev);
 void weir__cuda_counters_close(struct weir__cuda *dev);
-/* *own, which is NULL at first: WEIR__CODE_COUNTERS words, or NULL where none are left. Under the
- * lock of whoever *own is of. */
+/* Returns *own; if it is NULL, first takes WEIR__CODE_COUNTERS words for it. NULL if none are left.
+ * The caller holds the lock that guards *own. */
 uint32_t *weir__cuda_counters_take(struct weir__cuda *dev, uint32_t **own);
-/* Once nothing runs that uses them. */
+/* Gives them back. No kernel that uses them may be running. */
 void weir__cuda_counters_give(struct weir__cuda *dev, uint32_t *own);
-/* A stream's priority as CUDA has it. */
+/* Returns a stream's priority in CUDA's range. */
 int weir__cuda_priority(const weir_stream *s);
-/* The CUDA stream of the stream for so many cores, in no order with the others; one `side` more
- * for parts of collectives. (L) */
+/* Finds or makes the CUDA stream of the stream for so many cores. It is not ordered with the
+ * stream's other CUDA streams. `side`: a separate one for parts of collectives. (L) */
 weir_status weir__cuda_find_queue(struct weir__cuda_stream *s, unsigned cores, bool side,
                                   weir__cu_stream *out);
-/* The latter, with the event `parted`. (L) */
+/* Finds the side stream, and creates the event `parted`. (L) */
 weir_status weir__cuda_side(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
 
-/* ---- native.c: streams and memory of others ---- */
+/* ---- native.c: streams and memory of other libraries ---- */
 
 weir_status weir__cuda_wait_for_word(struct weir__cuda *dev, weir__cu_stream stream,
                                      const struct weir__cuda_event *event);
@@ -297,37 +301,41 @@ weir_status weir__cuda_native(weir_stream *s, unsigned cores, void **handle);
 weir_status weir__cuda_wait_native(weir_stream *s, void *native);
 weir_status weir__cuda_signal_native(struct weir__mark mark, void *native);
 bool weir__cuda_reaches(weir_device *dev, const void *address);
-/* Whether kernels and copies of one device reach the memory of another. */
+/* True if kernels and copies of `dev` can access the memory of `other`. */
 bool weir__cuda_reaches_device(const weir_device *dev, const weir_device *other);
 
 /* ---- tail.c, waits.c, lanes.c ---- */
 
-/* The CUDA stream for a command on so many cores, ordered after everything queued. (L) */
+/* Returns the CUDA stream for a command on so many cores, ordered after everything queued. (L) */
 weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
-/* The same, for others to queue on: the stream is shared from now on. (L) */
+/* The same, for other libraries to queue on: the stream is shared from now on. (L) */
 weir_status weir__cuda_share(struct weir__cuda_stream *s, unsigned cores, weir__cu_stream *out);
-/* Whether the command is over (or asking fails); if not, an event at or behind it. */
+/* True if the command has completed, or if asking fails (*st). If false, *out is an event at or
+ * after the command. */
 bool weir__cuda_find(struct weir__mark mark, struct weir__cuda_event *out, weir_status *st);
-/* The next command will wait for the host: whoever waits for earlier ones must not wait for that.
- * It has a tail. (L) */
+/* Call it before a command that waits for the host: records an event before that command, so that
+ * waits for earlier commands do not include it. The stream must have a tail. (L) */
 weir_status weir__cuda_before_gate(struct weir__cuda_stream *s);
-/* It does, from here on; `far` if the host waits for other devices. (L) */
+/* Shuts the gate: the stream waits here for the host. `far`: the host waits for other devices.
+ * (L) */
 weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far);
-/* The command is queued: `name` for reports. (L) */
+/* Counts n queued commands; `name` is for reports. (L) */
 void weir__cuda_count(struct weir__cuda_stream *s, uint64_t n, const char *name);
-/* A plan runs on `first` and stands for `lane` as well: it comes after what `lane` has, and `lane`
- * goes on after it, `n` commands further. It is counted on `first` by then, if that has commands of
- * it; `on` is where it was launched. (L) */
+/* For a run of a plan that is launched on `first` and includes commands of `lane`. `lead`, before
+ * the launch, orders it after the commands of `lane`. `follow`, after the launch, counts the `n`
+ * commands of `lane` and orders later ones after the launch. `on` is the CUDA stream of the launch;
+ * `counted`: the run has commands on `first`, which have been counted. (L) */
 weir_status weir__cuda_lead(struct weir__cuda_stream *lane, struct weir__cuda_stream *first);
 weir_status weir__cuda_follow(struct weir__cuda_stream *lane, struct weir__cuda_stream *first,
                               weir__cu_stream on, bool counted, uint64_t n);
 weir_status weir__cuda_wait(weir_stream *s, struct weir__mark mark, enum weir__wait how);
 weir_status weir__cuda_mark(weir_stream *s);
-/* Under the tails lock: puts up the gate that is due and hands the waits that are kept to CUDA. */
+/* Under the tails lock: queues the wait for a shut gate and passes the kept waits to CUDA. */
 weir_status weir__cuda_flush(struct weir__cuda_stream *s);
-/* Under the tails lock: whether what is queued next must wait for the host. */
+/* Under the tails lock: true if the stream's gate is shut. */
 bool weir__cuda_is_shut(struct weir__cuda_stream *s);
-/* Under the tails lock: goes on to the stream that a plan of several lanes was launched on. */
+/* Under the tails lock: if the command belongs to a plan's run that was launched on another stream,
+ * replaces stream and number by those of the launch. */
 static inline void weir__cuda_locate(struct weir__cuda_stream **s, uint64_t *seq)
 {
     while ((*s)->order.leader && *seq <= (*s)->order.led_upto) {
@@ -338,33 +346,34 @@ static inline void weir__cuda_locate(struct weir__cuda_stream **s, uint64_t *seq
 
 /* ---- progress.c ---- */
 
-/* Makes the stream write how far it got, unless it will. The second is under the tails lock. */
+/* Queue a checkpoint, unless one is queued already. The second is called under the tails lock. */
 weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s);
 weir_status weir__cuda_write(struct weir__cuda_stream *s);
 uint64_t weir__cuda_done(weir_stream *s);
-/* Finds out which streams are idle. */
+/* Asks CUDA which streams are idle and updates their progress. */
 void weir__cuda_look(weir_device *dev);
 
 /* ---- jobs.c: the rest is in jobs.h ---- */
 
-/* The context is unusable: callbacks that CUDA will not reach any more are called. */
+/* Called when the context is unusable: makes the helpers call the callbacks that CUDA will not call
+ * any more. */
 void weir__cuda_jobs_dead(struct weir__cuda *dev);
 
 /* ---- sync.c ---- */
 weir_status weir__cuda_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
-/* Who is where: one line per stream that has work. */
+/* Writes one line for each stream that has work: the command that it is at. */
 void weir__cuda_report(weir_device *dev, struct weir__text *text);
 
 /* ---- faults.c ---- */
 
-/* `r` as an error that names `what`; a fault of the context makes the device dead. */
+/* Fails with an error for `r` that names `what`. A fatal error makes the device dead. */
 weir_status weir__cuda_failed(struct weir__cuda *dev, weir__cu_result r, const char *what);
 static inline weir_status weir__cuda_check(struct weir__cuda *dev, weir__cu_result r,
                                            const char *what)
 {
     return weir__likely(!r) ? WEIR_OK : weir__cuda_failed(dev, r, what);
 }
-/* Whatever stream of CUDA's it is waits for the point. */
+/* Makes any CUDA stream wait for the event. */
 static inline weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_stream stream,
                                               const struct weir__cuda_event *event)
 {
@@ -372,26 +381,29 @@ static inline weir_status weir__cuda_wait_for(struct weir__cuda *dev, weir__cu_s
                ? weir__cuda_check(dev, dev->api->cu.stream_wait(stream, event->event, 0), "a wait")
                : weir__cuda_wait_for_word(dev, stream, event);
 }
-/* The error of a device whose context is unusable, else WEIR_OK. */
+/* Fails with the error of a device whose context is unusable. */
 weir_status weir__cuda_dead(struct weir__cuda *dev);
+/* Returns that error if the context is unusable, else WEIR_OK. */
 static inline weir_status weir__cuda_alive(struct weir__cuda *dev)
 {
     return weir__likely(!atomic_load_explicit(&dev->faults.dead, memory_order_acquire))
                ? WEIR_OK
                : weir__cuda_dead(dev);
 }
-/* After a library has failed: whether the context did, which is the better reason. */
+/* Call it after a library has failed: returns the context's error if it has one, which is the
+ * better reason to report. */
 weir_status weir__cuda_ask(struct weir__cuda *dev);
 
 /* ---- stamp.c: the time ---- */
 weir_status weir__cuda_record_stamp(weir_stream *s, _Atomic uint64_t *ns);
-/* Fills the stamps of the stream up to `seq`, which is over. */
+/* Fills the stamps of the stream up to `seq`, which must have completed. */
 void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq);
 void weir__cuda_stamps_close(struct weir__cuda *dev);
-/* Sets the device's clock by the host's. (L) */
+/* Relates the device's clock to the host's. (L) */
 weir_status weir__cuda_anchor(struct weir__cuda *dev);
-/* The host's time at which the event was passed, under the stamps lock. The event may be
- * another afterwards. WEIR__NO_TIME with the error, which may be CU_ERROR_NOT_READY. */
+/* Sets *ns to the host time at which the GPU passed the event. On an error, which may be
+ * CU_ERROR_NOT_READY, *ns is WEIR__NO_TIME. *event may be exchanged for another event. Under the
+ * clock's lock. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns);
 
 /* ---- submit.c, issue.c, copy.c, host.c, code.c, product.c: commands ---- */
@@ -401,48 +413,51 @@ weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel)
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
-/* Makes ready what the copy needs. (L) */
+/* Loads and allocates what the copy needs. (L) */
 weir_status weir__cuda_copy_ready(struct weir__cuda_stream *s, const struct weir__copy *copy);
-/* Makes ready what moves bytes between the host and the device. (L) */
+/* Allocates the stream's pinned stage for copies between host and device. (L) */
 weir_status weir__cuda_stage_ready(struct weir__cuda_stream *s);
-/* A function of the host, with copies of its operands. If it fails, `blamed` does. (L) */
+/* Queues a host function with copies of its operands. If it fails, the command `blamed` fails.
+ * (L) */
 weir_status weir__cuda_call_host(struct weir__cuda_stream *s, weir__cu_stream stream,
                                  const struct weir__kernel *kernel, struct weir__mark blamed);
-/* Forgets copies and functions that a lost GPU never came to. */
+/* Free copies and functions that a lost GPU has never reached. */
 void weir__cuda_copies_close(struct weir__cuda *dev);
 void weir__cuda_host_calls_close(struct weir__cuda *dev);
-/* The compiled variant of a source that a launch with these arguments needs. (L) */
+/* Finds, or compiles and loads, the variant of a source for a launch with these arguments. (L) */
 weir_status weir__cuda_find_function(struct weir__cuda *dev, const struct weir__code *code,
                                      const void *args, const struct weir__code_launch *launch,
                                      weir__cu_function *out);
 void weir__cuda_functions_close(struct weir__cuda *dev);
-/* A product, or several in one call. WEIR_EUNSUPPORTED, without an error text, if the library has
- * nothing for it. (L) */
+/* Runs a product, or several in one call. WEIR_EUNSUPPORTED, without an error text, if the library
+ * has no algorithm. (L) */
 weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
                                    const struct weir__product *products, int n);
 void weir__cuda_products_close(struct weir__cuda *dev);
-/* repeat.c: what the stream remembers of its products. */
+/* repeat.c: frees the stream's table of repeated products. */
 void weir__cuda_repeats_close(struct weir__cuda_stream *s);
 
 /* ---- trace.c: trace records ---- */
 
-/* While one is recorded: before a kernel is queued on `on`, and after that was tried. The first
- * may give NULL: then it is not recorded. (L) */
+/* While a trace is recorded: call the first before a kernel is queued on `on`, and the second after
+ * queueing it or failing to. If the first returns NULL, the kernel is not recorded. (L) */
 struct weir__cuda_traced *weir__cuda_trace_begin(struct weir__cuda_stream *s, weir__cu_stream on,
                                                  const struct weir__kernel *k, uint64_t seq);
 void weir__cuda_trace_end(struct weir__cuda_traced *h, weir__cu_stream on, bool queued);
-/* The same for a collective, whose end is told by one of the next two: its part is queued on `on`,
- * or the host has ended it. From any thread. */
+/* For a collective, `arrive` takes the place of weir__cuda_trace_end. One of the other two reports
+ * its end: `part` after its part was queued on `on`, or `ended` if the host has ended it. From any
+ * thread. */
 void weir__cuda_trace_arrive(struct weir__cuda_traced *h, bool queued);
 void weir__cuda_trace_part(struct weir__cuda_traced *h, weir__cu_stream on);
 void weir__cuda_trace_ended(struct weir__cuda_traced *h);
-/* The same for the launch of a plan with collectives: it was tried on `on`, or (NULL) never. */
+/* Reports the end for a plan with collectives: it was launched on `on`, or never (NULL). */
 void weir__cuda_trace_launched(struct weir__cuda_traced *h, weir__cu_stream on);
-/* Command `seq` waits for `from`. (L) */
+/* Records that command `seq` waits for `from`. (L) */
 void weir__cuda_trace_wait(struct weir__cuda_stream *s, uint64_t seq, struct weir__mark from);
-/* Work of others on `native` begins, which the last command stands for; NULL: it ends. (L) */
+/* Begins the record of other libraries' work on `native`, under the number of the last command;
+ * with NULL ends it. (L) */
 void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir__kernel *k);
-/* Puts everything that is over into the trace. */
+/* Writes records for everything that has completed. */
 void weir__cuda_trace_flush(struct weir__cuda *dev);
 void weir__cuda_trace_close(struct weir__cuda *dev);
 
@@ -450,7 +465,7 @@ void weir__cuda_trace_close(struct weir__cuda *dev);
 weir_status weir__cuda_cores_open(struct weir__cuda *dev);
 void weir__cuda_cores_close(struct weir__cuda *dev);
 int weir__cuda_round_limit(const weir_device *dev, int cores);
-/* The part for a stream that may use `cores`; NULL with WEIR_OK means all. (L) */
+/* Finds or makes the part for a stream that may use `cores`; *out is NULL for all cores. (L) */
 weir_status weir__cuda_find_part(struct weir__cuda_stream *s, unsigned cores,
                                  const struct weir__cuda_part **out);
 weir_status weir__cuda_new_stream(struct weir__cuda *dev, const struct weir__cuda_part *part,
@@ -473,7 +488,7 @@ weir_status weir__cuda_program_run(struct weir__program *program, weir_stream *c
 weir_status weir__cuda_program_update(struct weir__program *program, int lane, int item,
                                       const struct weir__kernel *kernel);
 
-/* ---- the sources, made from kernels/ by CMake ---- */
+/* ---- the kernel sources, embedded by CMake ---- */
 struct weir__cuda_source {
     const char *name; /* "softmax.cu", "ops/host/row.h" */
     const char *text;

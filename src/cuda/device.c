@@ -40,7 +40,7 @@ void weir__cuda_leave(const struct weir__cuda *dev, bool pushed)
 
 /* ---- open and close ---- */
 
-/* "cuda:1" has a bare number for an option. */
+/* Reads the GPU's number, which is an option without a value: "cuda:1". */
 static weir_status read_ordinal(const struct weir__cuda *dev, struct weir__spec *spec, int *ordinal)
 {
     int count = 0;
@@ -54,7 +54,7 @@ static weir_status read_ordinal(const struct weir__cuda *dev, struct weir__spec 
         if (spec->options[i].value || *end || end == spec->options[i].key)
             continue;
         if (n < 0 || n >= count)
-            return weir__fail(WEIR_ESPEC, "device spec '%s': there is no GPU %ld: 0..%d are here",
+            return weir__fail(WEIR_ESPEC, "device spec '%s': GPU %ld is out of range: 0..%d",
                               spec->text, n, count - 1);
         spec->options[i].used = true;
         *ordinal = (int)n;
@@ -119,7 +119,7 @@ static weir_status read_properties(struct weir__cuda *dev)
     return WEIR_OK;
 }
 
-/* GPUs that can reach this one's memory, as collectives and copies do. */
+/* Finds the GPUs that can access this GPU's memory, for collectives and copies. */
 static void find_peers(struct weir__cuda *dev)
 {
     const struct weir__cu *cu = &dev->api->cu;
@@ -153,7 +153,7 @@ static void cuda_close(weir_device *base)
     weir__cuda_leave(dev, pushed);
 }
 
-/* How far streams got, and which gates are open. */
+/* Allocates the words of all streams: their progress and their gates. */
 static weir_status open_words(struct weir__cuda *dev)
 {
     size_t size = WEIR__CODE_STREAMS * sizeof *dev->words;
@@ -168,7 +168,7 @@ static weir_status open_words(struct weir__cuda *dev)
     return WEIR_OK;
 }
 
-/* Whatever cuda_open has made. */
+/* Frees everything that cuda_open has made. */
 static void cuda_release(weir_device *base)
 {
     struct weir__cuda *dev = weir__cuda_of(base);
@@ -215,7 +215,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
     find_peers(dev);
     if (!(st = read_properties(dev)) && !(st = open_words(dev)) &&
         !(st = weir__cuda_faults_open(dev)) && !(st = weir__cuda_counters_open(dev)) &&
-        !(st = weir__cuda_anchor(dev))) /* which waits for what is queued by then */
+        !(st = weir__cuda_anchor(dev))) /* also waits for the fills that are queued above */
         st = weir__cuda_cores_open(dev);
     weir__cuda_leave(dev, pushed);
     if (st) {
@@ -227,7 +227,7 @@ static weir_status cuda_open(weir_device *base, struct weir__spec *spec)
 
 static void cuda_kick(weir_device *dev)
 {
-    (void)dev; /* CUDA has the work already */
+    (void)dev; /* the work was passed to CUDA when it was queued */
 }
 
 static uint64_t cuda_now(const weir_device *dev)
@@ -259,7 +259,7 @@ static weir__cu_result map_at(const struct weir__cuda *dev, weir__cu_address add
     if ((r = cu->memory_create(&handle, size, &memory, 0)))
         return r;
     r = cu->memory_map(address, size, 0, handle, 0);
-    cu->memory_release(handle); /* the mapping keeps it */
+    cu->memory_release(handle); /* the mapping keeps the memory */
     if (!r && (r = cu->memory_access(address, size, access, 1 + (size_t)dev->gpu.npeers)))
         cu->memory_unmap(address, size);
     return r;

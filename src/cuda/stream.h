@@ -17,7 +17,7 @@ struct weir__cuda_part;
 struct weir__cuda_repeat;
 struct weir__cuda_traced;
 
-/* A recorded CUDA event: it is over only if command `seq` of its stream is. */
+/* A recorded CUDA event: it has completed only if command `seq` of its stream has. */
 struct weir__cuda_event {
     uint64_t seq;
     weir__cu_event event;
@@ -27,10 +27,10 @@ struct weir__cuda_event {
 
 /* The state of a stream in pinned memory, which host and GPU both read and write. */
 struct weir__cuda_word {
-    _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last command that is over */
-    _Atomic uint64_t gate;                         /* the last gate that is open */
+    _Alignas(WEIR__LINE) _Atomic uint64_t reached; /* the last completed command */
+    _Atomic uint64_t gate;                         /* the last open gate */
     _Atomic uint64_t at_job;  /* the last command at which the stream waits for the helper thread */
-    _Atomic uint64_t at_look; /* the last of `looks` that a stream beside it has come to */
+    _Atomic uint64_t at_look; /* the number of the last look that a side stream has reached */
 };
 
 /* A kept wait: the stream's next command waits for `event` or, if `from` is not NULL, for command
@@ -56,8 +56,8 @@ struct weir__cuda_taken {
 };
 
 /* Job: failures of the stream, and errors it takes over. Lock: that of fault/faults.c, except for
- * the two atomics. Invariant: a wait stays listed until it is over and every error of its source up
- * to the awaited command has been read. */
+ * the two atomics. Invariant: a wait stays listed until it has completed and every error of its
+ * source up to the awaited command has been read. */
 struct weir__cuda_faults {
     _Atomic bool may_fail; /* some command may fail, or waits for one that may */
     _Atomic uint64_t seen; /* the command of the last failure that the host has read */
@@ -68,7 +68,7 @@ struct weir__cuda_faults {
 
 /* Job: which CUDA stream takes the next command, and what that command waits for. Lock: tails;
  * is_due also (L). Invariant (see waits.c): the tail has every command up to kept_after if waits
- * are kept, else all of them, except a gate that is still shut and what comes after it. */
+ * are kept, else all of them, except a gate that is still shut and the commands after it. */
 struct weir__cuda_ordering {
     weir__cu_stream tail; /* the CUDA stream with the last command; NULL before the first */
     bool busy;            /* the tail has had work since the last plan's run that joined it */
@@ -77,7 +77,7 @@ struct weir__cuda_ordering {
     _Atomic unsigned nkept;
     uint64_t kept_after;              /* the last command before the first kept wait */
     struct weir__cuda_stream *leader; /* the stream of the plan's run: commands up to led_upto */
-    uint64_t leader_seq, led_upto;    /* are over when command leader_seq of the leader is */
+    uint64_t leader_seq, led_upto;    /* have completed when the leader's command leader_seq has */
     struct weir__cuda_kept kept[WEIR__CUDA_KEPT];
     struct weir__cuda_event ring[WEIR__CUDA_RING];
 };
@@ -90,16 +90,16 @@ struct weir__cuda_last_gate {
     bool far; /* it waits for other devices: a collective, or a relay */
 };
 
-/* Job: how far the stream has reported, or will report, that it got. Lock: tails; `checkpoint` may
- * be read without it. */
+/* Job: the checkpoints of the stream, which report its progress. Lock: tails; `checkpoint` may be
+ * read without it. */
 struct weir__cuda_progress {
     _Atomic uint64_t checkpoint; /* the last number whose write to word->reached is queued */
     unsigned since;              /* commands queued to CUDA since then */
 };
 
-/* Job: a stream whose CUDA stream the program has (native.c), so that others queue on it too. */
+/* Job: the CUDA stream that the program has got (native.c), on which other libraries queue. */
 struct weir__cuda_handle {
-    _Atomic(weir__cu_stream) stream; /* the CUDA stream that was handed out; NULL: none */
+    _Atomic(weir__cu_stream) stream; /* the CUDA stream that the program has; NULL: none */
     weir__cu_event inlet;            /* (L) for waits for streams that are not weir's */
 };
 
@@ -126,13 +126,13 @@ struct weir__cuda_granted {
     const struct weir__cuda_part *part;
 };
 
-/* Job: what traces know of the stream. Lock: the clock's; `native`: (L). */
+/* Job: the stream's data for traces. Lock: the clock's; `native`: (L). */
 struct weir__cuda_tracing {
     struct {
         uint64_t seq, ns;
     } ends[WEIR__CUDA_ENDS];
     int at;
-    bool is_behind;                   /* while records are written: its next command is not over */
+    bool is_behind;                   /* while writing records: its next command is still pending */
     struct weir__cuda_traced *native; /* work of other libraries between begin and end; or NULL */
 };
 
@@ -142,7 +142,7 @@ struct weir__cuda_stream {
     struct weir__cuda_word *word;
     _Atomic uint64_t queued;             /* the last command */
     _Atomic uint64_t untimed;            /* the last command without op_timeout */
-    _Atomic uint64_t looks;              /* how often the helper was asked to look beside it */
+    _Atomic uint64_t looks;              /* number of looks queued on side streams (jobs.h) */
     const char *names[WEIR__CUDA_NAMES]; /* (L) of commands, by number modulo the size */
     struct weir__cuda_ordering order;
     struct weir__cuda_last_gate gate;

@@ -21,7 +21,7 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
 
     if (!st && k->fn && !k->code)
         st = weir__fail(WEIR_EUNSUPPORTED,
-                        "'%s' is a function of the host, which %s cannot run: use an operator, or "
+                        "'%s' is a host function, which %s cannot run: use an operator, or "
                         "a device such as cpu",
                         k->name, base->dev->props.name);
     if (st)

@@ -78,7 +78,7 @@ weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_
 {
     weir_status st = weir__stream_await(s, seq, timeout_ns, spin);
 
-    if (weir__race_on() && s->dev->driver->done(s) >= seq) /* not interrupted, not timed out */
+    if (weir__race_on() && s->dev->driver->done(s) >= seq) /* false after a timeout or interrupt */
         weir__stream_saw(s, seq);
     return st;
 }

@@ -1,4 +1,4 @@
-/* The public face of the pool. */
+/* The public functions of the memory pool. */
 #include "base/sized.h"
 #include "device/device.h"
 
@@ -15,7 +15,7 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
     weir__device_lock(dev);
     before = weir__stream_submitted(s);
     st = weir__pool_alloc(&dev->pool, s->slot, size, out);
-    /* Memory order may have queued a wait, and freed bytes of any stream be poisoned. */
+    /* The pool may have queued a wait on `s`, and poisoning of freed bytes on any stream. */
     queued = weir__stream_submitted(s) != before || dev->pool.poison;
     weir__device_unlock(dev);
     if (queued)
@@ -136,7 +136,8 @@ weir_status weir_memory_empty_cache(weir_device *dev)
 
     WEIR__NEED(dev, "dev");
     weir__device_reap(dev, false);
-    /* Freed bytes are in use until they are poisoned, which is queued first and waited for. */
+    /* With poison, freed bytes stay in use until the poisoning has completed. So the first round
+     * queues it and waits, and the second round frees the memory. */
     for (int round = dev->pool.poison ? 2 : 1;; round--) {
         weir__device_lock(dev);
         st = weir__pool_empty_cache(&dev->pool);

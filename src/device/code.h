@@ -1,13 +1,13 @@
 /* Kernels of devices that compile them from source.
  *
- * Such a device (WEIR__RUNS_SOURCE) has no use for a function of the host. It takes the same
- * argument bytes and a description of the source that reads them: kernels/NAME.cu has one entry,
- * NAME, with two parameters, the argument struct by value and a struct weir__code_context. Its
- * first statement is await_earlier(), or one that is marked to be of the arguments alone, and that
- * behind it: it may be started while the kernels before it end.
+ * Such a device (WEIR__RUNS_SOURCE) cannot call host functions. It takes the same argument bytes
+ * and a description of the source that reads them: kernels/NAME.cu has one entry, NAME, with two
+ * parameters, the argument struct by value and a struct weir__code_context. The hardware may start
+ * a kernel before earlier kernels have completed. So the entry calls await_earlier() first. Only
+ * statements with the comment "of the arguments alone" may stand before that call.
  *
- * One source serves many types: it is compiled once for each variant that is asked for. A
- * variant is eight bytes that the source finds as the macros V0 .. V7.
+ * One source serves many types: it is compiled once for each variant in use. A variant is eight
+ * bytes that the source sees as the macros V0 .. V7.
  */
 #ifndef WEIR_DEVICE_CODE_H
 #define WEIR_DEVICE_CODE_H
@@ -24,11 +24,11 @@ struct weir__code_launch {
     uint32_t grid;     /* blocks; 0 launches nothing */
     uint32_t threads;  /* of a block */
     uint32_t shared;   /* bytes beyond what the source declares */
-    uint32_t arch;     /* told, not asked: the GPU's compute capability, 90 for 9.0, */
-    uint32_t counters; /* and how many there are in the context */
+    uint32_t arch;     /* input: the GPU's compute capability, 90 for 9.0 */
+    uint32_t counters; /* input: the number of counters in the context */
 };
 
-/* A stack of matrix products that a library may do: c = a b + bias. Strides in elements. */
+/* A stack of matrix products that a library may compute: c = a b + bias. Strides in elements. */
 struct weir__product {
     weir_dtype dtype;
     int64_t m, n, k;
@@ -40,36 +40,36 @@ struct weir__product {
     int64_t a_step[WEIR_MAX_DIMS], b_step[WEIR_MAX_DIMS], c_step[WEIR_MAX_DIMS];
 };
 
-/* Elements moved between two places of any strides, in elements. */
+/* A copy between two strided tensors. Strides in elements. */
 struct weir__copy {
     char *dst;
-    const char *src; /* NULL: the elements follow the struct, packed */
+    const char *src; /* NULL: the packed elements follow the struct */
     enum { WEIR__COPY_DEVICE, WEIR__COPY_FROM_HOST, WEIR__COPY_TO_HOST } direction;
     uint32_t elem; /* bytes: 1, 2, 4 or 8 */
     int ndim;      /* at least 1 */
     int64_t shape[WEIR_MAX_DIMS], dst_stride[WEIR_MAX_DIMS], src_stride[WEIR_MAX_DIMS];
 };
 
-/* Bytes of one value. */
+/* Sets all bytes to one value. */
 struct weir__fill {
     char *address;
     size_t size;
     unsigned char value;
 };
 
-/* What an entry is told beside its arguments. */
+/* The second parameter of an entry. */
 struct weir__code_context {
     /* For a kernel that may fail (report.h): */
     struct weir__code_failures *failures;
     uint64_t *claims;    /* by slot, in the device's own memory */
-    uint64_t where;      /* WEIR__CODE_WHERE of the command that fails with it, */
-    const uint64_t *run; /* or a place that has it when the kernel runs; else NULL */
-    const char *name;    /* what the host calls the operator, */
-    const char *stream;  /* and the stream it is on, if that is not the command's; else NULL */
+    uint64_t where;      /* WEIR__CODE_WHERE of the command that a failure belongs to */
+    const uint64_t *run; /* if not NULL: read that value from here when the kernel runs */
+    const char *name;    /* the operator's name on the host */
+    const char *stream;  /* the name of its stream, if not the command's stream; else NULL */
     uint32_t phase;
     uint32_t cores; /* that it may use */
-    /* For code that counts its blocks: words of its own that are 0 when it begins, and when it
-     * ends; NULL if the launch was told of none. */
+    /* For code that counts its blocks: words that only this launch uses. They are 0 when it begins,
+     * and it must leave them 0. NULL if weir__code_launch.counters was 0. */
     uint32_t *counters;
 };
 enum { WEIR__CODE_COUNTERS = 2048 };
@@ -80,36 +80,36 @@ enum { WEIR__CODE_SEQ_BITS = 47, WEIR__CODE_STREAMS = 4096 };
 
 /* The first failure of a stream. */
 struct weir__code_failure {
-    uint64_t seq;   /* of the command, once the rest is there; 0: none */
-    uint64_t stale; /* the host's: failures up to this one are of streams that are gone */
+    uint64_t seq;   /* of the command; written after the other fields; 0: no failure */
+    uint64_t stale; /* written by the host: failures up to this number are of destroyed streams */
     const char *name, *stream;
-    int64_t index, limit; /* an index and the first one that is out of range */
-    int64_t at;           /* where, for weir__code.explain; without it, the first in range */
+    int64_t index, limit; /* the index, and the first index beyond the range */
+    int64_t at; /* where, for weir__code.explain; without explain: the first valid index */
     int64_t reserved;
 };
 
-/* In memory that both sides see, 0 at first. */
+/* In memory that host and device can access; zeroed at first. */
 struct weir__code_failures {
-    uint64_t any; /* 1: some stream has failed, ever */
+    uint64_t any; /* 1: a stream has failed since the device was opened */
     struct weir__code_failure of[WEIR__CODE_STREAMS];
 };
 
-/* A stack of matrices of two-byte elements that a kernel has whole tiles fetched of: panels of 64
- * columns by tile_rows rows, each row 128 bytes whose chunks of 16 are exchanged by row number.
- * Elements beyond `rows` and `columns` are 0. */
+/* A stack of matrices of two-byte elements from which a kernel fetches whole tiles: panels of 64
+ * columns by tile_rows rows. Each row of a tile is 128 bytes; its 16-byte chunks are swizzled by
+ * row number. Elements beyond `rows` and `columns` are 0. */
 struct weir__code_tiled {
-    const char *data; /* a multiple of 16, as the two below */
+    const char *data; /* `data`, `row_bytes` and `reach` are multiples of 16 */
     int64_t row_bytes;
-    int64_t reach; /* bytes from the first matrix to the last: one may begin at every 16 */
+    int64_t reach; /* bytes from the first matrix to the last; one may begin at every 16th byte */
     int64_t rows, columns;
     uint32_t tile_rows; /* 256 at most */
 };
 #define WEIR__CODE_TILED 3
-#define WEIR__CODE_RANKS 64 /* whose memory a part of a collective names in its arguments */
+#define WEIR__CODE_RANKS 64 /* the most ranks whose memory a collective's arguments can name */
 
 struct weir__text;
 
-/* Memory that a function of the host reads or writes: `address` is where its arguments have it. */
+/* Memory that a host function reads or writes. `address` points into the function's arguments. */
 struct weir__code_operand {
     void **address;
     size_t bytes;
@@ -118,47 +118,52 @@ struct weir__code_operand {
 #define WEIR__CODE_OPERANDS 72
 
 struct weir__code {
-    /* HOST: weir__kernel.fn itself, of one block. */
+    /* HOST: the host function weir__kernel.fn, of one block. */
     enum { WEIR__CODE_KERNEL, WEIR__CODE_COPY, WEIR__CODE_FILL, WEIR__CODE_HOST } kind;
-    /* Of HOST: the operands in a copy of the arguments, WEIR__CODE_OPERANDS at most, and how many.
-     * A device whose memory the host cannot read shows copies of them to the function. */
+    /* Of HOST: writes the operands in `args`, a copy of the arguments, and returns their number, at
+     * most WEIR__CODE_OPERANDS. A device whose memory the host cannot read passes host copies of
+     * the operands to the function. */
     int (*operands)(void *args, struct weir__code_operand *operands);
     /* The rest is for kernels. */
     const char *text;   /* the file and the entry */
-    const char *source; /* the source itself, where it is none of kernels/; it need not wait */
+    const char *source; /* the source itself, if it is not in kernels/; it need not call
+                         * await_earlier */
     bool fails;         /* it may report an index that is out of range */
-    bool contract;      /* a product and a sum may be rounded once */
+    bool contract;      /* a product and a sum may be contracted into one rounding */
     bool counts;        /* it can use counters */
-    /* The spread of one phase over at most `cores` cores. */
+    /* Writes the launch of one phase over at most `cores` cores. */
     void (*shape)(const void *args, unsigned phase, unsigned cores,
                   struct weir__code_launch *launch);
-    /* NULL, or writes the source where each variant has its own. The variant that `shape` gives
-     * must then tell any two such sources apart. */
+    /* NULL, or generates the source for these arguments. The variant that `shape` writes must then
+     * differ between any two different sources. */
     void (*write)(const void *args, struct weir__text *text);
-    /* NULL, or how calls that each give `numel` packed elements, one after the other on the same
-     * stream, become one launch of `joined`: adds a call to that launch's arguments, of
-     * `joined_size` bytes that are 0 before the first. An input that has the address of an earlier
-     * call's output is that output; `keep` says whether memory needs the call's own. False if
-     * there is no room for it, with nothing changed. */
+    /* NULL, or the code of one launch that runs several such calls. The calls follow each other on
+     * the same stream and each produces `numel` packed elements. `join` adds a call to the
+     * arguments of that launch: `joined_size` bytes, zeroed before the first call. An input that
+     * has the address of an earlier call's output is that output. `keep` is false if the call's
+     * output need not be written to memory. `join` returns false, with nothing changed, if there is
+     * no room for the call. */
     const struct weir__code *joined;
     uint32_t joined_size;
-    /* NULL, or what the launch is that this call ends: nothing is added to it any more. */
+    /* NULL, or the code of a joined launch that this call ends: no call is added after it. */
     const struct weir__code *after;
     bool (*join)(void *joined, const void *args, bool keep);
-    unsigned phases; /* if they are not the host's: how many; 0 otherwise */
-    /* For collectives. The entry takes, in the place of the arguments, what `gather` makes of them
-     * and of all ranks' once the ranks have met, of WEIR_ARGS_MAX bytes at most. With `pull` it
-     * writes nothing of its peers'. `shown` tells what they read of its own, and how many. */
+    unsigned phases; /* 0: as many as on the host */
+    /* For collectives. Once all ranks have met, `gather` makes the entry's arguments, at most
+     * WEIR_ARGS_MAX bytes, from this rank's and all peers' arguments. With `pull` the entry writes
+     * no memory of its peers. `shown` writes which of this rank's memory the peers read, and
+     * returns the number of entries. */
     void (*gather)(const void *args, const void *const *peers, bool pull, void *part);
     int (*shown)(const void *args, struct weir__code_shown *shown);
-    /* NULL, or what the launch fetches tiles of; returns how many, up to WEIR__CODE_TILED. The
-     * entry has as many maps of theirs as its third parameter, one behind the other. */
+    /* NULL, or writes the stacks of matrices from which the launch fetches tiles and returns their
+     * number, at most WEIR__CODE_TILED. The entry's third parameter is an array of their tensor
+     * maps. */
     int (*tiled)(const void *args, const struct weir__code_launch *launch,
                  struct weir__code_tiled *tiled);
-    /* NULL, or the sentence for a failure that is no index out of range. */
+    /* NULL, or writes the error text of a failure that is not an index out of range. */
     void (*explain)(const void *args, const struct weir__code_failure *failure, char *text,
                     size_t size);
-    /* NULL, or what the call is as a product; false if no library can be expected to do it. */
+    /* NULL, or describes the call as a matrix product; false if libraries do not support it. */
     bool (*product)(const void *args, struct weir__product *product);
 };
 

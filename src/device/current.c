@@ -1,4 +1,4 @@
-/* The current stream of each thread, and what scopes say of it. */
+/* The current stream of each thread: the one that it has set, or that of its stream scope's tag. */
 #include "device/device.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ static weir_stream *still_there(const struct weir__current *c, const weir_device
     return c->device_id == dev->id && c->stream->id == c->stream_id ? c->stream : NULL;
 }
 
-/* The stream of the open scope's tag; the default one if it cannot be made, which the
- * scope's entry has made sure of before (only memory can be short). */
+/* Returns the stream of the open scope's tag. Entering the scope has checked tag and priority, so
+ * only a lack of memory can make this fail; then it returns the default stream. */
 static weir_stream *tagged_stream(weir_device *dev)
 {
     weir_stream *s = still_there(&current.tagged, dev);
@@ -58,7 +58,7 @@ weir_status weir_stream_set_current(weir_stream *s)
     while (i < WEIR__CURRENT_DEVICES && c[i].device_id && c[i].device_id != s->dev->id)
         i++;
     if (i == WEIR__CURRENT_DEVICES) {
-        /* More devices than entries: the oldest falls back to its default stream. */
+        /* The table is full: drop the oldest entry. That device uses its default stream again. */
         memmove(c, c + 1, sizeof current.chosen - sizeof *c);
         i--;
     }

@@ -25,7 +25,7 @@ static const char *unavailable(const struct weir__driver *driver)
                                                              : NULL;
 }
 
-/* The last call of the driver. */
+/* Makes the last call to the driver. */
 static void release(weir_device *dev)
 {
     if (dev->driver->hardware && dev->driver->hardware->release)
@@ -241,7 +241,7 @@ static weir_status refuse_close(weir_device *dev)
                       atomic_load(&dev->graphs_live), weir__size(dev->pool.stats.allocated).text);
 }
 
-/* Linked by their first word. */
+/* Frees records that are linked by their first word. */
 static void free_records(void *first)
 {
     while (first) {
@@ -303,7 +303,7 @@ weir_status weir_device_default(weir_device **out)
 
     WEIR__NEED(out, "out");
     pthread_mutex_lock(&once);
-    /* After a fork the parent's is still here, but none of its threads. */
+    /* After a fork the parent's device is still in memory, but its threads are not. */
     if (device && opener != getpid())
         device = NULL;
     if (!device && !(st = weir_device_open(NULL, &device)))
@@ -351,7 +351,8 @@ weir_status weir__device_await_all(weir_device *dev, bool errors)
             return st;
         st = (errors ? weir__stream_sync_seq : weir__stream_await)(s, now.seq, WEIR_TIMEOUT_DEVICE,
                                                                    true);
-        /* A stream may have failed with a timeout of its own, a collective's: that is over. */
+        /* WEIR_ETIMEDOUT may also be the stream's error, from a collective that has timed out. Its
+         * commands have completed then. */
         if ((st == WEIR_ETIMEDOUT || st == WEIR_EINTERRUPTED) && dev->driver->done(s) < now.seq)
             return st;
         if (st && !first && live) {
@@ -373,10 +374,11 @@ static bool all_done(weir_device *dev)
     return done;
 }
 
-/* All that was queued is over, none of it has failed, and the pool knows it. (L) */
+/* True if everything queued has completed and no stream has failed. Then it also tells the pool
+ * what has completed. (L) */
 static bool is_at_rest(weir_device *dev)
 {
-    /* A device that no host thread helps may learn of what is over only when it is asked to. */
+    /* Devices without helping host threads may notice completed commands only in a sync. */
     if (!dev->driver->helping || weir__race_on() || dev->pool.poison)
         return false;
     for (unsigned i = 0; i < dev->nstreams; i++) {
@@ -408,7 +410,7 @@ weir_status weir_device_sync(weir_device *dev)
     }
     st = weir__device_await_all(dev, true);
     weir__device_lock(dev);
-    weir__pool_collect(&dev->pool); /* nothing that is over stays pending */
+    weir__pool_collect(&dev->pool); /* blocks whose uses have completed are free from here on */
     weir__device_unlock(dev);
     dev->driver->kick(dev); /* poison may have been queued */
     weir__device_reap(dev, false);

@@ -1,22 +1,23 @@
 /* Devices and streams inside the library. The seam that a driver fills is device/driver.h.
  *
  * The device layer owns handles, numbering, clocks, memory order and limits. The device lock
- * guards everything marked (L). Host threads that submit take it; threads that run kernels never
- * do.
+ * guards everything marked (L). Host threads that submit take the device lock; threads that run
+ * kernels never do.
  *
- * Host threads that launch on different streams need not share it. When launches have found it held
- * often enough, dev->per_stream is set. From then on a launch takes the lock of its stream alone,
- * and so does a host thread that waits for the stream. Under it they may touch what is (L) and
- * belongs to this stream, and read what is (L) and does not change: the tables of streams, buffers
- * and their fences. A thread that takes the device lock clears per_stream and waits for launches
- * that are in progress. One of the two sees the other:
+ * Host threads that launch on different streams can avoid contention for the device lock. When
+ * launches have found the lock held often enough, dev->per_stream is set. From then on a launch
+ * takes only the lock of its stream, and so does a host thread that waits for the stream. The
+ * holder of a stream's lock may change the (L) fields of that stream, and may read (L) data that
+ * only the device lock allows to change: the tables of streams, buffers and their fences. A thread
+ * that takes the device lock clears per_stream and waits for launches that are in progress. Either
+ * the launch or that thread sees the other:
  *
- *   launch        stream->lock = held, then reads per_stream: if it is clear, the launch gives the
- *                 stream's lock back and takes the device lock
+ *   launch        stream->lock = held, then reads per_stream: if it is clear, the launch releases
+ *                 the stream's lock and takes the device lock
  *   device lock   per_stream = false, then reads the lock of every stream until it is free
  *
- * Both are sequentially consistent; per_stream is written under the device lock only. The model is
- * tests/model/per_stream.pml.
+ * All four accesses are sequentially consistent. per_stream is written under the device lock only.
+ * The model is tests/model/per_stream.pml.
  */
 #ifndef WEIR_DEVICE_DEVICE_H
 #define WEIR_DEVICE_DEVICE_H
@@ -34,40 +35,41 @@
 #define WEIR__PRIORITY_LEAST 7
 #define WEIR__NEVER_FAILED UINT64_MAX
 
-/* A core limit that may be read at any time; 0 where there is none. */
+/* A core limit that any thread may read without a lock; 0 means no limit. */
 struct weir__limit {
     _Atomic int cube, vector;
 };
 
 struct weir_stream {
     weir_device *dev;
-    uint32_t slot;       /* index into dev->streams, kept for ever */
-    _Atomic uint64_t id; /* new at each create, 0 once given back */
+    uint32_t slot;       /* index into dev->streams, never changes */
+    _Atomic uint64_t id; /* new at each create, 0 after destroy */
     int priority;
     char name[48];
     bool pinned;              /* default or tagged: the device owns it */
-    bool live;                /* (L) not given back */
-    struct weir__limit limit; /* 0: the device's */
+    bool live;                /* (L) created and not destroyed */
+    struct weir__limit limit; /* 0: the device's limit applies */
     struct weir__race_name race;
-    struct weir__spin lock; /* of launches, while dev->per_stream */
-    struct weir__mark
-        deferred;             /* (L) a wait that is queued once anybody looks; stream NULL: none */
-    struct weir__clock clock; /* (L) clock.seq[slot] is the last command queued */
-    struct weir__clock taken; /* (L) up to where errors of others have been taken over: at most
-                               * what `clock` says. May say less than is so. */
-    struct weir__clock retired_at; /* (L) of a failed stream given back: what was queued then on
-                                    * each stream, any of which may still ask for the error */
-    bool unusable;                 /* (L) given back without memory for that */
-    bool shared;                   /* (L) others queue on it too: weir_stream_native was called */
-    _Atomic uint64_t failed_at;    /* the command that failed */
-    struct weir__spin error_lock;  /* of the next two */
+    struct weir__spin lock;     /* taken by launches while dev->per_stream is set */
+    struct weir__mark deferred; /* (L) a wait that is not queued yet; stream NULL: no such wait */
+    struct weir__clock clock;   /* (L) clock.seq[slot] is the last command queued */
+    struct weir__clock taken; /* (L) for each stream, up to which command this stream has taken its
+                               * errors over. A lower bound, at most `clock`. */
+    struct weir__clock retired_at; /* (L) of a failed and destroyed stream: the last command queued
+                                    * on each stream at the destroy. Those commands may still ask
+                                    * for the error. */
+    bool unusable;                 /* (L) no memory for retired_at: a failed slot is not reused */
+    bool shared; /* (L) other libraries queue on it too: weir_stream_native was called */
+    _Atomic uint64_t failed_at;   /* the command that failed, or WEIR__NEVER_FAILED */
+    struct weir__spin error_lock; /* guards the next two fields */
     weir_status error;
     char error_text[1024];
 };
 
-/* Queues the stream's deferred wait and, on a shared stream, a command that does nothing, after the
- * work that others have queued. Call it before anything else is queued on the stream, or its last
- * command is asked for. It counts as queueing: kick afterwards. (L) */
+/* Queues the stream's deferred wait. On a shared stream it also queues an empty command, which is
+ * ordered after the work that other libraries have queued. Call it before queueing anything on the
+ * stream and before reading the stream's last command. The caller must kick the device afterwards.
+ * (L) */
 weir_status weir__stream_queue_deferred_slow(weir_stream *s);
 static inline weir_status weir__stream_queue_deferred(weir_stream *s)
 {
@@ -80,15 +82,15 @@ static inline uint64_t weir__stream_submitted(const weir_stream *s)
     return s->clock.seq[s->slot];
 }
 
-/* The stream as the race checker is told of it. (L) */
+/* Describes the stream to the race checker. (L) */
 static inline struct weir__race_stream weir__stream_race(weir_stream *s)
 {
     return (struct weir__race_stream){&s->race, weir__stream_submitted(s), s->name,
                                       weir_device_name(s->dev)};
 }
 
-/* The place where the time of one recorded event is written. It outlives the event until the
- * stream gets there. */
+/* The memory into which a device writes the time of one recorded event. It must stay allocated
+ * until the stream reaches the record, also if the event is destroyed earlier. */
 struct weir__stamp {
     _Atomic uint64_t ns;
     struct weir__mark mark;
@@ -100,15 +102,15 @@ struct weir__tag {
     weir_stream *stream;
 };
 
-/* Something that could not be freed because work in it was stuck. The device frees it when it
- * closes, because then all work is over. */
+/* An object that could not be freed because its work did not end in time. The device frees it when
+ * the device closes, because all work has completed then. */
 struct weir__leftover {
     void (*free)(struct weir__leftover *leftover);
     struct weir__leftover *next;
 };
 void weir__device_leave(weir_device *dev, struct weir__leftover *leftover);
 
-/* A device as DLPack numbers them. */
+/* DLPack's numbers for devices. */
 enum { WEIR__DLPACK_CPU = 1, WEIR__DLPACK_CUDA = 2, WEIR__DLPACK_CUDA_HOST = 3 };
 struct weir__dlpack_device {
     int32_t type, id;
@@ -118,37 +120,37 @@ struct weir__model;
 
 struct weir_device {
     const struct weir__driver *driver;
-    struct weir__dlpack_device dlpack; /* where its tensors are for others */
+    struct weir__dlpack_device dlpack; /* the device that exported tensors name */
     const struct weir__model *model;   /* of a device in virtual time (sim/model.h); else NULL */
     uint64_t id;
     weir_device_props props;
-    char label[96];        /* its name and number: tells devices of one spec apart in messages */
-    int64_t op_timeout_ns; /* -1: for ever */
+    char label[96];        /* name and number: tells devices of the same spec apart in messages */
+    int64_t op_timeout_ns; /* -1: no timeout */
     struct weir__trace_source trace;
-    /* Waits of other devices for this one, and threads that wake them: while there are any, the
-     * device must not close. On another cache line than the lock, which hosts take for every
-     * command. */
+    /* The number of waits of other devices for this one, and of threads that wake those waits. The
+     * device must not close before it is 0. The counter has a cache line of its own because hosts
+     * take the lock for every command. */
     _Alignas(WEIR__LINE) _Atomic unsigned visitors;
     _Alignas(WEIR__LINE) struct weir__light_mutex lock;
-    _Atomic bool per_stream; /* launches take the lock of their stream instead */
-    unsigned found_held;     /* (L) launches that had to wait for the lock since that ended */
+    _Atomic bool per_stream; /* launches take the lock of their stream, not `lock` */
+    unsigned found_held;     /* (L) launches that found `lock` held since per_stream was cleared */
     weir_stream **streams;   /* (L) by slot */
     unsigned nstreams, cap_streams;
     weir_stream *default_stream;
     struct weir__tag *tags; /* (L) */
     unsigned ntags, cap_tags;
     uint64_t next_stream_id;          /* (L) */
-    uint64_t streams_made;            /* (L) for the hint */
-    struct weir__limit limit;         /* in force for streams without their own */
+    uint64_t streams_made;            /* (L) at MANY_STREAMS a warning is logged */
+    struct weir__limit limit;         /* of streams without a limit of their own */
     struct weir__pool pool;           /* (L) */
     size_t events_live;               /* (L) */
     void *spare_events;               /* (L) records, linked by their first word */
     size_t events_most;               /* the driver's limit; 0: none */
-    weir_device *next_open;           /* of all open devices */
-    _Atomic int groups_live;          /* ranks of groups that it stands for */
-    _Atomic bool shares;              /* new memory is for other processes to map, too */
-    _Atomic int graphs_live;          /* graphs, and plans, which have one each */
-    _Atomic int tagged_live;          /* tagged events that were recorded: a tensor each */
+    weir_device *next_open;           /* the list of all open devices */
+    _Atomic int groups_live;          /* ranks of groups on this device */
+    _Atomic bool shares;              /* allocate memory that other processes can map */
+    _Atomic int graphs_live;          /* graphs and plans; each plan counts once */
+    _Atomic int tagged_live;          /* recorded tagged events; each holds one tensor */
     struct weir__stamp *spare_stamps; /* (L) oldest first */
     struct weir__stamp **spare_stamps_end;
     struct weir__leftover *leftovers; /* (L) */
@@ -156,7 +158,7 @@ struct weir_device {
     void *spare_tensors;              /* (L) records, linked by their first word */
 };
 
-/* lock.c: launches by stream are over. (L) */
+/* lock.c: clears per_stream and waits for launches that hold the lock of their stream. (L) */
 void weir__device_end_per_stream(weir_device *dev);
 static inline void weir__device_lock(weir_device *dev)
 {
@@ -168,8 +170,8 @@ static inline void weir__device_unlock(weir_device *dev)
 {
     weir__light_unlock(&dev->lock);
 }
-/* What a launch on the stream, or a wait for it, takes: true if that is the lock of the stream
- * alone, else the device lock. */
+/* Takes the lock for a launch on the stream or for a wait for it. Returns true if it took only the
+ * stream's lock, false if it took the device lock. */
 bool weir__stream_lock(weir_stream *s);
 static inline void weir__stream_unlock(weir_stream *s, bool alone)
 {
@@ -184,117 +186,124 @@ static inline bool weir__device_can(const weir_device *dev, enum weir__capabilit
     return dev->driver->can & what;
 }
 
-/* Whether it runs weir's own kernels, which rows must prepare; else it takes operators whole. */
+/* True if the device runs weir's own kernels, which rows prepare. Otherwise the driver gets the
+ * operator itself (weir__kernel.call). */
 static inline bool weir__device_runs_kernels(const weir_device *dev)
 {
     return dev->driver->can & (WEIR__RUNS_HOST_FUNCTIONS | WEIR__RUNS_SOURCE);
 }
 
-/* Before the host asks whether something is done, outside the lock. */
+/* Call it outside the lock before the host asks whether a command has completed. */
 static inline void weir__device_poll(weir_device *dev)
 {
     if (dev->driver->notices && dev->driver->notices->poll)
         dev->driver->notices->poll(dev);
 }
 
-/* All open devices, by next_open. None of them closes until they are released. */
+/* Returns the first of all open devices, linked by next_open. No device can finish closing until
+ * weir__devices_release. */
 weir_device *weir__devices_hold(void);
 void weir__devices_release(void);
 
 weir_stream *weir__device_new_stream(weir_device *dev); /* (L) NULL with the error set */
 
-/* Queue one command each; the caller holds the lock and kicks after it. */
+/* Queue one command each. The caller holds the lock and kicks the device after releasing it. */
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel);
 weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
                                    const struct weir__clock *clock, enum weir__wait how);
-/* A wait for the order of another stream's deferred wait. */
+/* Queues a wait for the mark that another stream has deferred; it orders only. */
 weir_status weir__stream_wait_deferred(weir_stream *s, struct weir__mark deferred);
-/* Whether such a wait is needless: the stream is ordered after the mark already and, if errors are
- * asked for, has taken over those up to the mark. (L) */
+/* True if a wait for the mark is not needed: the stream is already ordered after the mark and, for
+ * WEIR__WAIT_ERRORS, has taken over the errors up to the mark. (L) */
 bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum weir__wait how);
 
-/* Cores of the engine that an operator on `s` may use now, at least 1; `scope` is the
- * operator's own limit, 0 where it has none. */
+/* Returns how many cores of the engine an operator on `s` may use now, at least 1. `scope` is the
+ * operator's own limit; 0 means no limit. */
 unsigned weir__stream_cores(const weir_stream *s, weir_engine engine, weir_cores scope);
-/* The same where the stream's limit is known. */
+/* The same for a stream limit that the caller passes. */
 unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores stream,
                         weir_cores scope);
-/* returns  WEIR_ERANGE naming the range if a limit that is neither 0 nor -1 is not one
- *          the device has. */
+/* returns  WEIR_ERANGE naming the range if a limit that is neither 0 nor -1 is out of the
+ *          device's range. */
 weir_status weir__device_check_limit(const weir_device *dev, weir_cores limit);
 
 /* ---- the thread's current streams (stream.c), which scopes save and restore ---- */
 
 #define WEIR__CURRENT_DEVICES 8
 
-/* Where operators of this thread go on one device. Ids, not pointers alone, say whether
- * device and stream are still the ones that were meant. */
+/* The thread's current stream on one device. The ids tell whether device and stream still exist:
+ * a new one may have the address of one that was freed. */
 struct weir__current {
     uint64_t device_id, stream_id;
     weir_stream *stream;
 };
 
 struct weir__current_set {
-    weir_cores limit;   /* of the open core scopes; 0 where none says anything */
-    bool never_timeout; /* of the open never-timeout scope */
+    weir_cores limit;   /* of the open core scopes; 0: no limit */
+    bool never_timeout; /* a never-timeout scope is open */
     const char *tag;    /* of the innermost stream scope, on every device; NULL without one */
     int priority;
-    struct weir__current tagged;                        /* that tag on the device last asked for */
-    struct weir__current chosen[WEIR__CURRENT_DEVICES]; /* by weir_stream_set_current since */
+    struct weir__current tagged; /* the stream of `tag` on the device that was last asked for */
+    /* Streams set by weir_stream_set_current since that scope was opened. */
+    struct weir__current chosen[WEIR__CURRENT_DEVICES];
 };
 
 struct weir__current_set *weir__current_get_set(void);
-/* Whether an open core scope of this thread limits the engine. */
+/* True if an open core scope of this thread limits the engine. */
 bool weir__scope_has_cores(weir_engine engine);
 
-/* The stream's first error as the thread's error; WEIR_OK if it has none up to `seq`. */
+/* Returns the stream's error and makes it the thread's last error. Returns WEIR_OK if no command up
+ * to `seq` has failed. */
 weir_status weir__stream_error(weir_stream *s, uint64_t seq);
-/* Puts the stream in error at `seq`, as `source` is if that is given, unless it is from an earlier
- * command on; and forgets it again, when nothing runs the stream. */
+/* Put the stream in error from command `seq` on, unless an earlier command has failed. The second
+ * copies the error of `source`. */
 void weir__stream_fail(weir_stream *s, uint64_t seq, weir_status status, const char *text);
 void weir__stream_fail_like(weir_stream *s, uint64_t seq, weir_stream *source);
-/* The error of a stream that has one, with its text. From any thread. */
+/* Returns the error of a stream that is in error, and copies its text. Any thread may call it. */
 weir_status weir__stream_copy_error(weir_stream *s, char *text, size_t size);
+/* Clears the stream's error. Call it only while nothing runs on the stream. */
 void weir__stream_forget_error(weir_stream *s);
 
-/* The stream's last command so far. */
+/* Writes the stream's last command to *out, after queueing its deferred wait. */
 weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out);
 
-/* Waits for command `seq`, notes what that proves to the pool. The second is a wait of the
- * user's, which the race checker counts. */
+/* Wait for command `seq` and tell the pool that it has completed. The second is for waits that the
+ * user asked for: it also tells the race checker. */
 weir_status weir__stream_await(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
 weir_status weir__stream_sync_seq(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin);
-/* Tells the race checker that the user knows command `seq` to be over. */
+/* Tells the race checker that the user has learned that command `seq` has completed. */
 void weir__stream_saw(weir_stream *s, uint64_t seq);
 
 /* ---- listen.c: trace records of every device ---- */
 
-/* The device is open. */
+/* Registers a device that has just been opened as a source of trace records. */
 void weir__device_listen(weir_device *dev);
-/* The stream has its name and priority. Nothing is queued on it yet. */
+/* Records the stream's name and priority. Call it before anything is queued on the stream. */
 void weir__stream_announce(const weir_stream *s);
 /* The pool's `traced`. (L) */
 void weir__device_trace_memory(void *dev);
-/* Now, as the device's records have it. */
+/* Returns the time now, in the clock of the device's trace records. */
 static inline uint64_t weir__device_trace_time(const weir_device *dev)
 {
     return dev->driver->trace_clock == WEIR__TRACE_TICKS ? weir__trace_ticks()
                                                          : dev->driver->now(dev);
 }
 
-/* A driver's sync calls it some ten times a second while it waits for `s`, if the thread has a
- * hook, and ends the wait on an error. */
+/* True if this thread has a wait hook and no shield is set. */
 bool weir__wait_has_hook(void);
-/* 1 and later -1 around waits of this thread that must not end before the work does: the
- * hook is not asked. */
+/* Call it with 1 before, and with -1 after, waits of this thread that must not end before the work
+ * does. The hook is not called between the two. */
 void weir__wait_shield(int change);
+/* Calls the hook. A driver's sync calls this some ten times a second while it waits for `s`, if
+ * weir__wait_has_hook. On an error the driver ends the wait and returns the error. */
 weir_status weir__wait_check(const weir_stream *s);
 
-/* native.c: notes that work queued so far on every native stream that weir has handed out, and on
- * the hardware's default stream, may use the buffer. */
+/* native.c: records that the buffer may be used by all work queued so far on the hardware's default
+ * stream and on every native stream that weir_stream_native has returned. */
 weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *buffer);
 
-/* Calls the release functions of wrapped memory that is no longer used. */
+/* Calls the release functions of wrapped memory whose uses have completed; with `all`, of all
+ * released wrapped memory. */
 void weir__device_reap(weir_device *dev, bool all);
 
 #endif

@@ -1,14 +1,15 @@
-/* Events: a mark on a stream, with the clock it had, and a time if asked for. */
+/* Events: a mark on a stream, the stream's clock at that mark, and a time if timing is on. */
 #include "base/sized.h"
 #include "device/device.h"
 
 struct weir_event {
-    weir_event *next_spare; /* first, as weir_device.spare_events wants it */
+    weir_event *next_spare; /* must be the first word: weir_device.spare_events links by it */
     weir_device *dev;
-    bool live; /* (L) not destroyed: records stay with the device, so that this can be asked */
+    bool
+        live; /* (L) not destroyed. The device keeps the memory, so a second destroy can read it. */
     bool timing, blocking, recorded;
     struct weir__mark mark;
-    struct weir__clock clock, taken; /* the stream's then */
+    struct weir__clock clock, taken; /* the stream's when it was recorded */
     struct weir__stamp *stamp;       /* of the last record; NULL without timing */
 };
 
@@ -40,7 +41,7 @@ weir_status weir_event_create(weir_device *dev, const weir_event_options *option
     return st;
 }
 
-/* Back to the pool; it is used again once its command is over. */
+/* Puts the stamp on the spare list. take_stamp reuses it once its command has completed. */
 static void give_stamp(weir_device *dev, struct weir__stamp *stamp)
 {
     stamp->next = NULL;
@@ -120,7 +121,7 @@ weir_status weir_event_record(weir_event *e, weir_stream *s)
         st = record_stamp(s, &stamp);
     if (!st && s->dev->driver->notices && s->dev->driver->notices->mark)
         st = s->dev->driver->notices->mark(s);
-    /* All of it is new, or all of it stays. */
+    /* The event gets all new values, or keeps all old ones. */
     if (!st && !(st = weir__clock_copy(&e->clock, &s->clock)) &&
         !(st = weir__clock_copy(&e->taken, &s->taken))) {
         struct weir__stamp *old = e->stamp;

@@ -1,4 +1,4 @@
-/* Groups over devices. */
+/* Groups whose ranks are devices of this process. */
 #include "base/sized.h"
 #include "comm/comm.h"
 #include "device/device.h"
@@ -13,8 +13,8 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
 
     if (most && nranks > most)
         return weir__fail(WEIR_ERANGE,
-                          "a group of %d ranks: on %s, in one process, it has at most %d; "
-                          "processes with a GPU each have more by engine nccl",
+                          "a group of %d ranks is too large: on %s, in one process, a group has at "
+                          "most %d; for more ranks use a process per GPU and engine nccl",
                           nranks, devices[0]->props.name, most);
     for (int i = 0; i < nranks; i++) {
         if (!devices[i])
@@ -34,8 +34,8 @@ static weir_status check_devices(weir_device *const *devices, int nranks)
     return WEIR_OK;
 }
 
-/* Devices in virtual time know exactly when nothing can go on, unless a rank has not been
- * called: then the host is waited for, this long. */
+/* Devices in virtual time detect a deadlock exactly, unless the host has not made the call of some
+ * rank yet. The group waits this long for the host to make it. */
 enum { VIRTUAL_PATIENCE_S = 10 };
 
 static bool is_real_time(const weir_device *dev)
@@ -60,7 +60,7 @@ static int64_t default_timeout(weir_device *const *devices, int nranks)
     return least;
 }
 
-/* Devices of a process are few: many ranks soon meet one that another has. */
+/* True if two ranks are on the same device. */
 static bool has_twins(weir_device *const *devices, int nranks)
 {
     for (int i = 1; i < nranks; i++)

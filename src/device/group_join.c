@@ -15,14 +15,14 @@ static weir_status check_device(const weir_device *dev)
         return WEIR_OK;
     if (!(dev->props.features & WEIR_FEATURE_REAL_TIME))
         return weir__fail(WEIR_EUNSUPPORTED,
-                          "%s has a clock of its own, which processes do not share: its ranks are "
+                          "%s has its own clock, which processes cannot share: make its ranks "
                           "devices of one process (weir_group_create)",
                           dev->props.name);
     return weir__fail(WEIR_EUNSUPPORTED, "ranks on %s cannot be processes: use cpu or cuda",
                       dev->props.name);
 }
 
-/* NULL: what fits. */
+/* Looks up the engine by name or WEIR_ENGINE. *out is NULL if neither is given: weir chooses. */
 static weir_status find_engine(const char *name, const struct weir__engine **out)
 {
     const char *why;
@@ -39,7 +39,7 @@ static weir_status find_engine(const char *name, const struct weir__engine **out
     return why ? weir__fail(WEIR_EUNAVAILABLE, "%s", why) : WEIR_OK;
 }
 
-/* The group over the device, once its members have met. Takes `procs` over. */
+/* Makes the group on the device after its members have met. Takes ownership of `procs`. */
 static weir_status make_group(weir_device *dev, const weir_group_options *options, int nranks,
                               struct weir__procs_group *procs, weir_group **out)
 {
@@ -49,7 +49,7 @@ static weir_status make_group(weir_device *dev, const weir_group_options *option
     weir_group *g;
     weir_status st;
 
-    if (!o.timeout_ns) /* before the device's own, so that the rank is named */
+    if (!o.timeout_ns) /* shorter than the device's: the group's error names the missing rank */
         o.timeout_ns = dev->op_timeout_ns < 0 ? -1 : dev->op_timeout_ns / 4 * 3 + 1;
     if ((st = weir__group_make(nranks, &o, &weir__procs_transport, procs, &g))) {
         weir__procs_group_free(procs);
@@ -197,7 +197,8 @@ weir_status weir_recv_ready(weir_rank *self, int source, bool *ready)
                           source);
     if (!g->procs)
         return weir__fail(WEIR_EUNSUPPORTED,
-                          "the ranks of group '%s' are of one process: receive from a rank",
+                          "the ranks of group '%s' are in one process, where weir cannot tell who "
+                          "has sent: receive from a given rank",
                           g->name);
     if ((st = weir__group_check(g)))
         return st;

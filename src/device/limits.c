@@ -1,5 +1,5 @@
-/* Core limits of streams and devices, and what an engine may use under them. Read at any
- * time, from any thread: no lock. */
+/* Core limits of streams and devices, and the cores that an engine may use under them. Any thread
+ * may read them at any time without a lock. */
 #include "device/device.h"
 
 static weir_status check_limit(const weir_device *dev, const char *what, int value, int max)
@@ -17,7 +17,7 @@ static weir_status check_limits(const weir_device *dev, weir_cores limit)
     return st ? st : check_limit(dev, "vector", limit.vector, dev->props.cores.vector);
 }
 
-/* What a limit comes to where cores are given in larger parts than one. */
+/* Rounds a limit on hardware that grants cores in units larger than one. */
 static int limit_given(const weir_device *dev, int cores)
 {
     const struct weir__driver_hardware *hardware = dev->driver->hardware;
@@ -101,7 +101,7 @@ unsigned weir__cores_of(const weir_device *dev, weir_engine engine, weir_cores l
     case WEIR_ENGINE_VECTOR:
         return (unsigned)limit.vector;
     case WEIR_ENGINE_MIX:
-        /* 1 cube + 2 vector cores a block where the two are apart. */
+        /* With separate cube and vector cores, a block takes 1 cube core and 2 vector cores. */
         if (dev->props.features & WEIR_FEATURE_SPLIT_CORES)
             return (unsigned)weir__max(1, weir__min(limit.cube, limit.vector / 2));
         return (unsigned)weir__min(limit.cube, limit.vector);

@@ -1,9 +1,8 @@
-/* The device lock, and launches that take the lock of their stream alone (device.h has the rules).
- */
+/* The device lock, and launches that take only the lock of their stream (rules: device.h). */
 #include "device/device.h"
 
-/* per_stream is set after this many launches found the device lock held. Clearing it again costs a
- * look at every stream, which is less than those launches have waited. */
+/* per_stream is set after this many launches found the device lock held. Clearing it reads the lock
+ * of every stream, which takes less time than those launches have waited. */
 enum { HELD_BEFORE_PARTING = 64 };
 
 void weir__device_end_per_stream(weir_device *dev)

@@ -1,4 +1,4 @@
-/* Streams of a device and those of others on the same hardware. */
+/* Order between weir's streams and native streams of other libraries on the same hardware. */
 #include "device/device.h"
 
 static weir_status refuse(const weir_stream *s)
@@ -76,7 +76,7 @@ weir_status weir_stream_begin_native(weir_stream *s, void *native, const char *n
         return st;
     weir__device_lock(dev);
     work.cores = weir__stream_cores(s, WEIR_ENGINE_MIX, weir__current_get_set()->limit);
-    if (!(st = weir__stream_submit(s, &nothing))) /* so that it has a number */
+    if (!(st = weir__stream_submit(s, &nothing))) /* gives the record a command number */
         dev->driver->native->trace(s, native, &work);
     weir__device_unlock(dev);
     return st;
@@ -114,7 +114,7 @@ weir_status weir__device_used_by_others(weir_device *dev, weir_buffer *b)
     if (!dev->driver->native)
         return WEIR_OK;
     weir__device_lock(dev);
-    /* The hardware's own default stream, by way of ours. */
+    /* Weir's default stream waits for the hardware's, so a fence on ours covers both. */
     if (!(st = weir__stream_queue_deferred(first)) &&
         !(st = dev->driver->native->wait(first, NULL))) {
         first->clock.seq[first->slot]++;

@@ -40,8 +40,8 @@ static void pool_hurry(void *user)
         dev->driver->notices->hurry(dev);
 }
 
-/* The clock does not learn of it: a later wait of the user for the same point must
- * still be queued, since that one passes errors on and this one does not. */
+/* The stream's clock is not updated: a later wait of the user's for the same mark must still be
+ * queued, because it takes over errors and this one does not. */
 static weir_status pool_order(void *user, uint32_t slot, uint32_t after, uint64_t seq)
 {
     weir_device *dev = user;
@@ -65,7 +65,8 @@ static weir_status pool_wait_all(void *user)
     weir_device *dev = user;
     weir_status st;
 
-    /* What is over by now has to do: what is not may wait for the callback, here or elsewhere. */
+    /* Do not wait: a stream may be waiting for this thread's callback, here or on another device.
+     * The pool must manage with the blocks whose uses have completed by now. */
     if (is_serving)
         return WEIR_OK;
     weir__device_unlock(dev);
@@ -89,7 +90,7 @@ static uint64_t pool_poison(void *user, uint32_t slot, void *address, size_t siz
     weir_device *dev = user;
     weir_stream *s = dev->streams[slot];
     static const struct weir__code code = {.kind = WEIR__CODE_FILL};
-    struct weir__fill args = {address, size, 0xfb}; /* huge and negative in every type */
+    struct weir__fill args = {address, size, 0xfb}; /* a large negative number in every type */
     struct weir__kernel k = {
         .name = "poison",
         .fn = fill_kernel,

@@ -4,11 +4,11 @@
 
 #include "device/device.h"
 
-/* All but `user`, which is the device. */
+/* All fields but `user`, which the device sets to itself. */
 extern const struct weir__pool_host weir__device_pool_host;
 
-/* Waits for all streams, or with `errors` syncs them: then the first error is returned. Streams
- * queued to while this runs are waited for or not, as it falls. */
+/* Waits for all streams. With `errors` it is a sync of the user's and returns the first error.
+ * Commands that are queued meanwhile may or may not be waited for. */
 weir_status weir__device_await_all(weir_device *dev, bool errors);
 
 #endif

@@ -1,4 +1,4 @@
-/* Relays: a handshake of two threads, each of which comes once. */
+/* Relays: a handshake between the thread that signals and the thread that waits. Each acts once. */
 #include "device/relay.h"
 
 #include <stdio.h>

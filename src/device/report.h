@@ -1,19 +1,19 @@
-/* How a kernel tells the host that it has failed; for kernel texts, and for what stands for them in
- * tests. Whoever includes this defines first
- *   WEIR__REPORT_FN            what a function of the device begins with
- *   weir__report_load(p)       the word at p, from memory
- *   weir__report_store(p, v)   to memory, after all that was written before
- *   weir__report_replace(p, old, new)   if it is `old`, in one step; returns what it was
+/* How a kernel tells the host that it has failed. Kernel sources include this, and the tests that
+ * run them on the host. Define before including it:
+ *   WEIR__REPORT_FN            the qualifiers of a device function
+ *   weir__report_load(p)       loads the word at p from memory
+ *   weir__report_store(p, v)   stores to memory, ordered after all earlier stores
+ *   weir__report_replace(p, old, new)   atomic compare-and-swap; returns the value that was there
  *
- * A stream has one place for a failure: behind its first one nothing of it counts. Of all threads
- * that fail one claims the place, in the device's memory, since the host's cannot be changed in one
- * step, and then writes what it has found:
+ * Each stream has one record for a failure, because only its first failure counts. If several
+ * threads fail, one of them claims the record and then fills it. The claim is in device memory,
+ * because a GPU cannot compare and swap host memory atomically:
  *
- *   claims[slot]    written by kernels alone: the command whose failure has the place
- *   of[slot].*      written by the thread that has claimed it, `seq` last
- *   any             written by that thread after `seq`; read by the host before it looks
+ *   claims[slot]    written by kernels only: the command that has claimed the record
+ *   of[slot].*      written by the thread that has claimed the record, `seq` last
+ *   any             written by that thread after `seq`; the host reads it before the records
  *   stale           written by the host when another stream takes over the slot, before any kernel
- *                   of that one is queued: a claim up to here is an old one
+ *                   of that stream is queued: claims up to this number are of the old stream
  */
 #ifndef WEIR_DEVICE_REPORT_H
 #define WEIR_DEVICE_REPORT_H

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-/* From now on this thread runs work of a device, callbacks for one, or no longer does. What would
- * wait until all of a device's streams are idle does not on such a thread: one of them may wait for
- * it, also over another device.
- * returns  what was said before. */
+/* Tells whether this thread runs work of a device from now on, such as callbacks. A memory request
+ * on such a thread does not wait until all streams of a device are idle: a stream may be waiting
+ * for this thread, directly or through another device.
+ * returns  the previous value. */
 bool weir__thread_serves(bool serves);
 
 #endif

@@ -62,8 +62,8 @@ static bool is_idle(weir_stream *s)
     return done == weir__stream_submitted(s);
 }
 
-/* An error is kept until nothing queued can ask for it any more: waits for the failed
- * work may still be under way on any stream. */
+/* True if the destroyed stream's slot can be given to a new stream. The error of a failed stream is
+ * kept until every wait that may still ask for it has completed, on whichever stream. */
 static bool may_reuse(weir_stream *s)
 {
     const weir_device *dev = s->dev;
@@ -82,8 +82,8 @@ static bool may_reuse(weir_stream *s)
     return true;
 }
 
-/* A slot given back whose work is over, or a new one. Its clock goes on: the queue
- * behind it is the same, so what it was ordered after it still is. */
+/* Reuses the slot of a destroyed stream whose work has completed, or opens a new slot. A reused
+ * slot keeps its clock, because it keeps its queue: it is still ordered after the same commands. */
 weir_stream *weir__device_new_stream(weir_device *dev)
 {
     weir_stream *s = NULL;
@@ -99,7 +99,7 @@ weir_stream *weir__device_new_stream(weir_device *dev)
     s->live = true;
     weir__stream_forget_error(s);
     weir__race_rename(&s->race);
-    if (s->taken.n) /* the errors that an earlier stream here has taken are none of this one's */
+    if (s->taken.n) /* the new stream has taken over no errors */
         memset(s->taken.seq, 0, s->taken.n * sizeof *s->taken.seq);
     snprintf(s->name, sizeof s->name, "stream %llu", (unsigned long long)dev->next_stream_id);
     return s;
@@ -154,8 +154,8 @@ weir_status weir_stream_destroy(weir_stream *s)
     weir_device *dev = s->dev;
 
     weir__device_lock(dev);
-    /* Whether it has failed may not be known yet, so it is noted for every stream. Without
-     * memory to note it in, a failed slot is not used again. */
+    /* The stream may fail later, so retired_at is filled for every stream. If there is no memory
+     * for it and the stream fails, the slot is never reused. */
     s->unusable = weir__clock_reserve(&s->retired_at, dev->nstreams) != WEIR_OK;
     for (unsigned i = 0; i < dev->nstreams && !s->unusable; i++)
         s->retired_at.seq[i] = weir__stream_submitted(dev->streams[i]);
@@ -281,7 +281,7 @@ weir_status weir__stream_queue_deferred_slow(weir_stream *s)
     static const struct weir__kernel nothing = {.name = "work of others"};
     weir_status st = s->deferred.stream ? queue_deferred_wait(s) : WEIR_OK;
 
-    /* Only a lost device refuses it, and says so to whoever asks for more. */
+    /* Only a lost device refuses the command, and the caller's next request then fails too. */
     if (!st && s->shared && !s->dev->driver->submit(s, &nothing))
         s->clock.seq[s->slot]++;
     return st;
@@ -290,7 +290,7 @@ weir_status weir__stream_queue_deferred_slow(weir_stream *s)
 weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kernel)
 {
     weir_status st = weir__stream_queue_deferred(s);
-    /* Read before anybody can start it. */
+    /* Read the time before a worker can start the kernel. */
     uint64_t queued = weir__trace_on() ? weir__device_trace_time(s->dev) : 0;
 
     if (!st)
@@ -302,7 +302,8 @@ weir_status weir__stream_submit(weir_stream *s, const struct weir__kernel *kerne
     return st;
 }
 
-/* A wait that would only find an error must still be queued, to take it over. */
+/* True if the mark's stream had failed at or before the mark. Such a wait must be queued even if
+ * the command has completed: it takes the error over. */
 static bool has_failed(struct weir__mark mark)
 {
     return atomic_load_explicit(&mark.stream->failed_at, memory_order_acquire) <= mark.seq;
@@ -318,7 +319,8 @@ bool weir__stream_is_after(const weir_stream *s, struct weir__mark mark, enum we
              (weir__clock_get(&s->taken, slot) >= mark.seq && !has_failed(mark))));
 }
 
-/* Where there is no memory to note it, a later wait is queued that need not be. */
+/* Records that errors up to the mark have been taken over. If there is no memory for the record,
+ * the only effect is that a later wait is queued although it is not needed. */
 static void note_taken(weir_stream *s, struct weir__mark mark)
 {
     uint32_t slot = mark.stream->slot;
@@ -334,11 +336,11 @@ static weir_status wait_mark(weir_stream *s, struct weir__mark mark,
 
     if (weir__stream_is_after(s, mark, how))
         return WEIR_OK;
-    /* Room first, so that nothing fails once the wait is queued. */
+    /* Reserve memory first, so that nothing can fail after the wait is queued. */
     if (clock && (st = weir__clock_reserve(&s->clock, clock->n)))
         return st;
-    /* What a host sync saw over needs no wait. Asking the device instead would cost a
-     * cache miss, more than the wait. */
+    /* A command that a host sync has seen completed needs no wait. Asking the driver instead would
+     * cost a cache miss, which is more than the wait. */
     if (s->dev->pool.synced[mark.stream->slot] < mark.seq || has_failed(mark)) {
         if ((st = s->dev->driver->wait(s, mark, how)))
             return st;
@@ -357,8 +359,8 @@ weir_status weir__stream_wait_mark(weir_stream *s, struct weir__mark mark,
 
     if (st)
         return st;
-    /* Waits for order alone are the library's, not the user's. Told once it is queued, as of
-     * the command before it. */
+    /* Waits for order alone are the library's own; the race checker must not count them. It is told
+     * of the user's waits once they are queued, with the stream's last command before the wait. */
     if (weir__likely(!weir__race_on()) || how == WEIR__WAIT_ORDER)
         return wait_mark(s, mark, clock, how);
     before = weir__stream_race(s);

@@ -26,5 +26,5 @@ weir_status weir__wait_check(const weir_stream *s)
     if (!hook || !hook(hook_user))
         return WEIR_OK;
     return weir__fail(WEIR_EINTERRUPTED,
-                      "the wait for stream '%s' was interrupted; its work goes on", s->name);
+                      "the wait for stream '%s' was interrupted; its work continues", s->name);
 }

@@ -11,8 +11,9 @@ weir_status weir__clock_grow(struct weir__clock *c, unsigned n)
     unsigned step = 4, cap;
     uint64_t *seq;
 
-    /* At most a quarter more than needed, since every wait goes over the whole clock. Clocks make
-     * room for each other's n, so room for a clock's own n must be that n. */
+    /* Allocate at most a quarter more than needed, because every wait reads the whole clock. Clocks
+     * are grown to each other's n, so growing to a value that this function has returned as n must
+     * return the same n. */
     while (step * 8 <= n)
         step *= 2;
     cap = (n + step - 1) / step * step;
@@ -47,8 +48,8 @@ static void merge(uint64_t *to, const uint64_t *from, unsigned n)
 }
 
 #if defined(__x86_64__)
-/* Every wait merges two clocks: this is the largest part of what it costs. n is a multiple of 4,
- * and numbers of commands fit in 63 bits. */
+/* Every wait merges two clocks, and this loop is most of its cost. n is a multiple of 4, and
+ * command numbers fit in 63 bits. */
 __attribute__((target("avx2"))) static void merge_avx2(uint64_t *to, const uint64_t *from,
                                                        unsigned n)
 {

@@ -1,8 +1,8 @@
 /* Vector clocks over the streams of one device.
  *
- * A stream numbers its commands 1, 2, 3, ... The clock of stream a says, for each
- * stream u, the last command of u that everything queued on a from now on is
- * ordered after. Recording an event copies the clock, waiting takes the maximum.
+ * A stream numbers its commands 1, 2, 3, ... The clock of stream a has an entry for each stream u:
+ * the last command of u that precedes everything queued on a from now on. Recording an event
+ * copies the clock, waiting takes the maximum.
  * Streams are named by their slot, a small index that is reused.
  */
 #ifndef WEIR_MEMORY_CLOCK_H
@@ -20,7 +20,7 @@ static inline uint64_t weir__clock_get(const struct weir__clock *c, unsigned slo
     return slot < c->n ? c->seq[slot] : 0;
 }
 
-/* Room for `n` slots. returns WEIR_ENOMEM, the clock unchanged. */
+/* Makes room for `n` slots. returns WEIR_ENOMEM, the clock unchanged. */
 weir_status weir__clock_grow(struct weir__clock *c, unsigned n);
 static inline weir_status weir__clock_reserve(struct weir__clock *c, unsigned n)
 {

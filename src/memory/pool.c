@@ -1,8 +1,8 @@
-/* Allocating and freeing: the common case, which stays within one stream. */
+/* Allocating and freeing: the common case, in which one stream reuses its own blocks. */
 #include "memory/pool.h"
 
 enum {
-    PENDING_PER_HURRY = 8, /* asking for every block would cost the device its batches */
+    PENDING_PER_HURRY = 8, /* hurrying for every block would break up the device's batches */
 };
 
 /* ---- lists ---- */
@@ -23,7 +23,7 @@ static struct weir__watch *watch_of(struct weir__pool *pool, const weir_buffer *
     uint32_t slot = block->others[block->watched].slot;
     struct weir__watch *w = arena->watches;
 
-    while (w->slot != slot) /* made by weir__pool_fence_slow */
+    while (w->slot != slot) /* weir__pool_fence_slow has added the entry */
         w++;
     return w;
 }
@@ -48,7 +48,7 @@ static void link_pending(struct weir__pool *pool, weir_buffer *block)
     uint64_t seq = block->others[block->watched].seq;
     weir_buffer *at = w->last;
 
-    /* Numbers mostly rise, so the place is near the end. */
+    /* Numbers mostly increase, so the right position is near the end. */
     while (at && at->others[at->watched].seq > seq)
         at = at->list_prev;
     block->list_prev = at;
@@ -57,8 +57,8 @@ static void link_pending(struct weir__pool *pool, weir_buffer *block)
     *(block->list_next ? &block->list_next->list_prev : &w->last) = block;
 }
 
-/* Joins `right` to `block`, its neighbour; both out of their lists. The fences of
- * `right` must be none or of the same owner. */
+/* Joins `right` to `block`, its left neighbour. Both must be in no list. `right` must have no open
+ * fences but those of the same owner. */
 void weir__pool_absorb(struct weir__pool *pool, weir_buffer *block, weir_buffer *right)
 {
     block->size += right->size;
@@ -71,8 +71,7 @@ void weir__pool_absorb(struct weir__pool *pool, weir_buffer *block, weir_buffer 
     weir__pool_retire(pool, right);
 }
 
-/* Whether an idle neighbour may become part of a block of `owner`: it is that
- * stream's too, or everybody's. */
+/* True if the neighbour is idle and belongs to the same stream or is shared. */
 static bool joins(const weir_buffer *neighbour, uint32_t owner)
 {
     return neighbour && neighbour->state == WEIR__IDLE &&
@@ -106,8 +105,8 @@ bool weir__pool_over(const struct weir__pool *pool, uint32_t slot, uint64_t seq)
     return !pool->deterministic && pool->host.done(pool->host.user, slot) >= seq;
 }
 
-/* Forgets the fences that are proven for the block's owner. False if one is not: the block is
- * pending on that. */
+/* Drops the fences that the owner is ordered after or that have completed. False if another fence
+ * is left: the block is now pending and watches it. */
 static bool prove_fences(struct weir__pool *pool, weir_buffer *block)
 {
     const struct weir__clock *clock = pool->host.clock(pool->host.user, block->owner);
@@ -125,17 +124,17 @@ static bool prove_fences(struct weir__pool *pool, weir_buffer *block)
                 pool->host.hurry(pool->host.user);
             return false;
         }
-        /* Who is ordered after the owner's last use need not be ordered after this one: from now
-         * on the block counts as used by the owner up to here, the wait that proved the order
-         * included. */
+        /* A stream that is ordered after the owner's last use need not be ordered after this use of
+         * another stream. So count the block as used by the owner up to now, including the wait
+         * that has proved this use completed. */
         block->own_seq = weir__clock_get(clock, block->owner);
     }
     block->nothers = 0;
     return true;
 }
 
-/* Puts a freed block where it belongs: idle if every fence is proven for its
- * owner, else pending on the first that is not. */
+/* Puts a freed block into its list: idle if every fence is proven for its owner, else pending on
+ * a fence that is not. */
 void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block)
 {
     if (block->nothers && !prove_fences(pool, block))
@@ -150,7 +149,7 @@ void weir__pool_list_block(struct weir__pool *pool, weir_buffer *block)
     weir__pool_link_idle(pool, block);
 }
 
-/* Pending blocks of `slot` whose watched fence has been proven since. */
+/* Lists again the pending blocks of `slot` whose watched fence is proven by now. */
 void weir__pool_promote(struct weir__pool *pool, uint32_t slot)
 {
     struct weir__arena *arena = pool->arenas[slot];
@@ -178,8 +177,8 @@ void weir__pool_promote(struct weir__pool *pool, uint32_t slot)
 
 /* ---- the two calls ---- */
 
-/* Hands out a block that is in no list, cut to size. A remainder that cannot get
- * a record stays part of the block. */
+/* Cuts a block that is in no list to size and marks it as allocated. If no record can be allocated
+ * for the remainder, the remainder stays part of the block. */
 static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer *block,
                              size_t size, size_t asked)
 {
@@ -204,8 +203,8 @@ static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer
             weir__tlsf_add(idle_lists(pool, rest->owner), rest);
         }
     }
-    /* From another owner by order: whoever gets it next must be ordered after the
-     * point where that order was proven, even if this stream never uses it. */
+    /* The block comes from another owner, by order. The next stream that takes it must be ordered
+     * after the point at which that order was proven, even if this stream never uses the block. */
     if (block->owner != slot) {
         block->own_seq = block->owner == WEIR__POOL_SHARED
                              ? 0
@@ -223,9 +222,9 @@ static weir_buffer *hand_out(struct weir__pool *pool, uint32_t slot, weir_buffer
     return block;
 }
 
-/* Segments grow with the pool, so that their number stays small, but not beyond what the stream has
- * had: what is left of a segment is its, and many streams would have all memory. 0 if there is no
- * room for `size`. */
+/* Returns the size of a new segment; 0 if there is no room for `size`. Segments grow with the pool,
+ * so that there are few. But a segment is not larger than all segments of the stream so far: the
+ * rest of a segment belongs to the stream, and many streams would soon use up all memory. */
 static size_t segment_size(const struct weir__pool *pool, const struct weir__arena *arena,
                            size_t size)
 {
@@ -313,7 +312,7 @@ static weir_status out_of_memory(struct weir__pool *pool, uint32_t slot, size_t 
     return st;
 }
 
-/* The rungs below the fast path, cheapest first (DESIGN, memory). */
+/* Tries the slower sources of memory, cheapest first (docs/ARCHITECTURE.md, Memory). */
 static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t size,
                               weir_buffer **out)
 {
@@ -349,7 +348,7 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     weir__pool_collect(pool);
     if ((*out = take(pool, &pool->shared, size)))
         return WEIR_OK;
-    /* Room may exist, but in pieces of too many segments. */
+    /* There may be enough free memory, but fragmented over segments: free those and grow. */
     if (pool->stats.reserved - weir__pool_trimmable(pool) + size <= pool->stats.limit)
         weir__pool_trim(pool);
     if ((*out = grow(pool, arena, size))) {
@@ -359,7 +358,8 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
     return WEIR_EOOM;
 }
 
-/* Without a recent block of that very size. Apart, so that the common way needs no frame. */
+/* Allocates when there is no recent block of the exact size. A separate function, so that the
+ * common path needs no stack frame. */
 static __attribute__((noinline)) weir_status alloc_listed(struct weir__pool *pool, uint32_t slot,
                                                           size_t asked, weir_buffer **out)
 {
@@ -383,13 +383,12 @@ static __attribute__((noinline)) weir_status alloc_listed(struct weir__pool *poo
     return WEIR_OK;
 }
 
-/* A recent block is the stream's own, has no fences and the very size: it is handed out as it is.
- */
+/* The fast path: a recent block belongs to the stream, has no fences and has the exact size. */
 weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
                              weir_buffer **out)
 {
     struct weir__recent *recent = &pool->arenas[slot]->recent;
-    size_t i = (asked - 1) / WEIR__POOL_GRAIN; /* of 0 bytes: out of range */
+    size_t i = (asked - 1) / WEIR__POOL_GRAIN; /* out of range if asked is 0 */
     weir_buffer *b = i < WEIR__RECENT_SIZES ? recent->first[i] : NULL;
 
     pool->collected = false;
@@ -430,7 +429,8 @@ weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *addres
     return WEIR_OK;
 }
 
-/* Whether the freed block, which has no open fences, is recent now: there are few like it. */
+/* Makes the freed block, which has no open fences, recent. False if it is too large, or there are
+ * enough recent blocks of its size. */
 static inline bool keep_recent(struct weir__pool *pool, weir_buffer *block)
 {
     struct weir__recent *recent = &pool->arenas[block->owner]->recent;

@@ -1,4 +1,4 @@
-/* What happens after a miss, and the fences that decide it. */
+/* Fences, and the ways to get memory when the stream's own idle blocks do not suffice. */
 #include "memory/pool.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static bool ensure_watch(struct weir__arena *arena, uint32_t slot)
     return true;
 }
 
-/* Whatever freeing may need later is made here, so that freeing cannot fail. */
+/* Allocates everything that freeing the block may need later, so that freeing cannot fail. */
 uint64_t *weir__pool_fence_slow(weir_buffer *block, uint32_t slot)
 {
     for (unsigned i = 0; i < block->nothers; i++)
@@ -66,7 +66,7 @@ void weir__pool_synced(struct weir__pool *pool, uint32_t slot, uint64_t seq)
         pool->synced[slot] = seq;
 }
 
-/* Whether every use of the block is over. */
+/* True if every use of the block has completed. */
 static bool all_over(const struct weir__pool *pool, const weir_buffer *b)
 {
     if (b->owner != WEIR__POOL_SHARED && !weir__pool_over(pool, b->owner, b->own_seq))
@@ -77,7 +77,7 @@ static bool all_over(const struct weir__pool *pool, const weir_buffer *b)
     return true;
 }
 
-/* ---- rungs ---- */
+/* ---- blocks of other streams ---- */
 
 weir_buffer *weir__pool_take_proven(struct weir__pool *pool, uint32_t slot, size_t size)
 {
@@ -90,7 +90,7 @@ weir_buffer *weir__pool_take_proven(struct weir__pool *pool, uint32_t slot, size
             continue;
         if (!(b = weir__tlsf_find(&pool->arenas[u]->idle, size)))
             continue;
-        /* The first of the list speaks for it: it was freed last. */
+        /* Check only the first block of the list, which was freed last. */
         if (weir__clock_get(clock, u) >= b->own_seq)
             pool->stats.reuse_order++;
         else if (weir__pool_over(pool, u, b->own_seq))
@@ -148,7 +148,7 @@ void weir__pool_collect(struct weir__pool *pool)
             }
             weir__pool_unlink(pool, b);
             if (pool->poison && b->state == WEIR__PENDING) {
-                weir__pool_list_block(pool, b); /* the owner poisons it first */
+                weir__pool_list_block(pool, b); /* its owner must poison it first */
                 all = false;
                 continue;
             }
@@ -204,7 +204,7 @@ weir_status weir__pool_empty_cache(struct weir__pool *pool)
     return WEIR_OK;
 }
 
-/* ---- making the stream wait ---- */
+/* ---- making the requesting stream wait ---- */
 
 struct fences {
     const struct weir__pool *pool;
@@ -226,12 +226,13 @@ static bool add_fence(struct fences *f, uint32_t slot, uint64_t seq)
             return true;
         }
     if (f->n == weir__countof(f->open))
-        return false; /* too many to be the smallest set; the host sync comes next */
+        return false; /* too many fences: a host sync is tried next */
     f->open[f->n++] = (struct weir__use){slot, seq};
     return true;
 }
 
-/* The fences of the run of free blocks that starts at `b` and holds `size`. */
+/* Collects the open fences of the run of adjacent free blocks that starts at `b` and has at least
+ * `size` bytes. False if there is no such run or it has too many fences. */
 static bool run_fences(struct fences *f, const weir_buffer *b, size_t size)
 {
     size_t have = 0;
@@ -308,7 +309,7 @@ weir_buffer *weir__pool_take_released(struct weir__pool *pool, bool all)
         *link = b->list_next;
         b->list_next = list;
         list = b;
-        if (weir__race_on()) /* its bytes may become anything */
+        if (weir__race_on()) /* the program may reuse this memory for anything */
             weir__race_forget(NULL, b);
     }
     atomic_store_explicit(&pool->deferred, first, memory_order_relaxed);

@@ -1,5 +1,4 @@
-/* Records of blocks. They are cut from slabs, which stay until the pool ends, and are used again.
- */
+/* Block records. They are allocated in slabs, reused, and freed with the pool. */
 #include "memory/pool.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The pool for people and for checkers. */
+/* Statistics and listings of the pool. */
 #include "base/sized.h"
 #include "memory/pool.h"
 
@@ -40,7 +40,7 @@ size_t weir__pool_get_blocks(const struct weir__pool *pool, weir_block_info *out
     return n;
 }
 
-/* Bytes by state that belong to one owner. */
+/* Returns the bytes of one owner by state. */
 static weir_memory_stream_stats owner_stats(const struct weir__pool *pool, uint32_t owner)
 {
     weir_memory_stream_stats out = {0};

@@ -1,4 +1,4 @@
-/* The pool's own memory: tables with a row for each stream. */
+/* The pool's tables, which have an entry for each stream. */
 #include "memory/pool.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ weir_status weir__pool_init(struct weir__pool *pool, const struct weir__pool_hos
 
 void weir__pool_fini(struct weir__pool *pool)
 {
-    pool->poison = false;        /* nobody runs commands any more, */
-    pool->deterministic = false; /* and everything is over, waited for or not */
+    pool->poison = false;        /* no device runs commands any more */
+    pool->deterministic = false; /* all commands have completed, also without a host sync */
     weir__pool_collect(pool);
     weir__pool_trim(pool);
     for (unsigned i = 0; i < pool->narenas; i++)

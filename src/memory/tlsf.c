@@ -1,6 +1,6 @@
-/* Two-level segregated free lists, after Masmano et al.: sizes in grains fall
- * into a power of two (first) and one of 16 equal parts of it (second). A bit per
- * non-empty list makes "the smallest class that surely fits" two bit scans. */
+/* Two-level segregated free lists, after Masmano et al. The first level of a size in grains is its
+ * power of two; the second is one of 16 equal parts of that. A bit per non-empty list allows two
+ * bit scans to find the smallest class whose blocks certainly fit. */
 #include "memory/pool.h"
 
 enum { SECOND_BITS = 4 };
@@ -10,7 +10,7 @@ struct size_class {
     unsigned first, second;
 };
 
-/* Below 16 grains each count has a list of its own. */
+/* Sizes below 16 grains have one list per size. */
 static struct size_class class_of(size_t grains)
 {
     if (grains < WEIR__TLSF_SECOND)

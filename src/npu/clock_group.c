@@ -1,9 +1,10 @@
-/* Devices on one clock: who runs them, in which order, and what a wait does when nothing moves. */
+/* Devices on one clock: how a waiting thread runs them, and what it does when nothing
+ * progresses. */
 #include "npu/npu.h"
 
 #include <stdlib.h>
 
-/* ---- who belongs together ---- */
+/* ---- finding the members ---- */
 
 bool weir__npu_is_in(const struct weir__npu_clock_group *c, const weir_device *dev)
 {
@@ -13,8 +14,8 @@ bool weir__npu_is_in(const struct weir__npu_clock_group *c, const weir_device *d
     return false;
 }
 
-/* A group that a member is in brings its other devices. While it is known they are open, and
- * then the count of visitors keeps them so. */
+/* Adds the devices of a group that contains a member. They are open while the group is in the list,
+ * which is locked here; afterwards the count of visitors keeps them open. */
 static void join(const weir_group *g, void *user)
 {
     struct weir__npu_clock_group *c = user;
@@ -68,9 +69,10 @@ void weir__npu_release(struct weir__npu_clock_group *c)
         weir__free(c->members);
 }
 
-/* ---- running them ---- */
+/* ---- running the members ---- */
 
-/* What is ready takes no time and may change whose event is first. */
+/* Runs ready streams on all members. That takes no time, but may change which member has the
+ * earliest event. */
 static bool run_ready(const struct weir__npu_clock_group *c)
 {
     bool any = false;
@@ -121,12 +123,13 @@ static void unlock_all(const struct weir__npu_clock_group *c)
 
 enum { NAP_NS = 200000, HOOK_NS = 100000000 };
 
-/* What a wait remembers while nothing moves. */
+/* The state of a wait while nothing progresses. */
 struct patience {
-    uint64_t since, hooked; /* the host's time; 0: something moves */
+    uint64_t since,
+        hooked; /* host time: when it began, and of the last call of the hook; 0: none */
 };
 
-/* A stream that waits for a device which is not in the clock group, and what it waits for. */
+/* True if a stream waits for a device outside the clock group; *mark is what it waits for. */
 static bool waits_abroad(const struct weir__npu_clock_group *c, struct weir__mark *mark)
 {
     for (int i = 0; i < c->n; i++)
@@ -142,8 +145,8 @@ static bool waits_abroad(const struct weir__npu_clock_group *c, struct weir__mar
     return false;
 }
 
-/* Another host thread may still call as the missing rank; one that waits for ever would not
- * be told. All loops are held, and are let go. */
+/* Waits for another host thread to make the missing rank's call, up to the group's timeout; then
+ * breaks the group. Called with all `loop` locks held; releases them. */
 static weir_status await_call(const struct weir__npu_clock_group *c, struct weir__npu_stream *s,
                               weir_stream *waits, struct patience *p)
 {
@@ -160,8 +163,8 @@ static weir_status await_call(const struct weir__npu_clock_group *c, struct weir
         weir__call_text((const void *)weir__soft_next(&s->soft)->args, s->soft.participant.in->call,
                         call, sizeof call);
         weir__text_add(&text,
-                       "%s timed out after %.3g s in which the host did not make the calls it "
-                       "lacks, and nothing else could go on:",
+                       "%s timed out after %.3g s: the host did not make the missing calls, and "
+                       "nothing else could continue:",
                        call, (double)most / 1e9);
         weir__npu_report(c, &text);
         group->transport->abort(group, WEIR_ETIMEDOUT, text.data ? text.data : "timed out");
@@ -182,8 +185,8 @@ static weir_status await_call(const struct weir__npu_clock_group *c, struct weir
 static weir_status timed_out(const struct weir__npu_clock_group *c, const weir_stream *s,
                              uint64_t seq, int64_t timeout_ns);
 
-/* A callback or a kernel is under way on some thread, and time stands still. If that is the very
- * callback that waits here, it may be what it waits for: then the host's time counts. */
+/* A callback or a kernel is running on some thread, and virtual time stands still. A callback that
+ * waits here may be waiting for itself, so inside a callback the timeout counts host time. */
 static weir_status await_host(const struct weir__npu_clock_group *c, weir_stream *s, uint64_t seq,
                               int64_t timeout_ns, struct patience *p)
 {
@@ -202,7 +205,7 @@ static weir_status await_host(const struct weir__npu_clock_group *c, weir_stream
     return WEIR_OK;
 }
 
-/* Nothing happens by itself. An error if the wait cannot end. */
+/* Called when no member has an event. Returns an error if the wait cannot end. */
 static weir_status unblock(const struct weir__npu_clock_group *c, weir_stream *s, uint64_t seq,
                            int64_t timeout_ns, struct patience *p)
 {

@@ -1,6 +1,6 @@
-/* Reports a deadlock, and fails the streams that are in it. In virtual time this is exact: with
- * every loop held, a clock group without events, ready streams and running callbacks stays as it is
- * until a host thread queues something. */
+/* Reports a deadlock and fails the streams that are in it. In virtual time the detection is exact:
+ * all `loop` locks are held, and a clock group without events, ready streams and running callbacks
+ * cannot change until a host thread queues something. */
 #include "npu/npu.h"
 
 #include <stdio.h>
@@ -38,13 +38,14 @@ static bool waits_for_cores(const struct weir__npu_stream *s)
     return s->lane.op && !s->lane.running;
 }
 
-/* From its arrival to the end of the last part. */
+/* True from the stream's arrival to the end of the last part. */
 static bool is_in_rendezvous(const struct weir__npu_stream *s)
 {
     return atomic_load(&s->soft.rendezvous);
 }
 
-/* What each rendezvous lacks; returns a stream whose rendezvous lacks a call. */
+/* Notes for each waiting stream the ranks that its rendezvous lacks. Returns a stream whose
+ * rendezvous lacks a call that the host has not made; NULL if there is none. */
 static struct weir__npu_stream *look(const struct weir__npu_clock_group *c)
 {
     struct view view = {.clock_group = c};
@@ -75,7 +76,8 @@ enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_clock_group *c,
     if (moves(c))
         return WEIR__NPU_MOVES;
     *awaiting = look(c);
-    /* A call counts once it is queued: what was seen as called may be ready only by now. */
+    /* Check again: a call is counted before it is queued, so one that look() has seen as made may
+     * have become ready only now. */
     if (moves(c))
         return WEIR__NPU_MOVES;
     for (int i = 0; i < c->n; i++)
@@ -83,7 +85,7 @@ enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_clock_group *c,
             const struct weir__npu_stream *s = c->members[i]->streams[k];
 
             if (is_in_rendezvous(s) && !s->group && !waits_for_cores(s))
-                return WEIR__NPU_MOVES; /* somebody is about to wake it */
+                return WEIR__NPU_MOVES; /* another thread is about to wake it */
         }
     return *awaiting ? WEIR__NPU_AWAITS_CALL : WEIR__NPU_STUCK;
 }
@@ -166,7 +168,7 @@ void weir__npu_report(const struct weir__npu_clock_group *c, struct weir__text *
 
 /* ---- undoing ---- */
 
-/* The operator waits for cores that nobody will free. */
+/* Fails an operator that waits for cores that will never become free. */
 static void fail_operator(struct weir__npu_stream *s, const char *report)
 {
     const struct weir__cmd *cmd = weir__soft_next(&s->soft);
@@ -177,7 +179,7 @@ static void fail_operator(struct weir__npu_stream *s, const char *report)
     weir__soft_fail(&s->soft, WEIR_EDEADLOCK, own.data ? own.data : "deadlock");
     weir__text_free(&own);
     weir__sim_drop(&weir__npu_of(s)->sim, &s->lane);
-    if (is_in_rendezvous(s)) { /* for its last blocks: its peers wait for this part */
+    if (is_in_rendezvous(s)) { /* it lacks cores for its last blocks; its peers wait for it */
         if (!weir__npu_depart(s, cmd))
             return;
         weir__soft_meet_end(&s->soft, cmd);
@@ -204,7 +206,7 @@ bool weir__npu_break_deadlock(const struct weir__npu_clock_group *c)
 
     weir__npu_report(c, &text);
     report = text.data ? text.data : "";
-    /* Operators last: what they tell their peers is less than the report. */
+    /* Fail rendezvous first: the errors that failed operators pass to peers lack the report. */
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < c->n; i++)
             for (int k = 0; k < c->members[i]->nstreams; k++) {

@@ -7,7 +7,7 @@ static uint64_t ns_of(uint64_t ps)
     return ps / 1000;
 }
 
-/* The machine counts cores and does not name them: any will do. */
+/* The machine only counts cores, so records name any core of the kind. */
 static struct weir__trace_cores cores_of(const struct weir__sim_op *op)
 {
     struct weir__trace_cores cores = WEIR__TRACE_NO_CORES;
@@ -61,7 +61,7 @@ void weir__npu_trace_op(const struct weir__npu *npu, const struct weir__npu_stre
 void weir__npu_trace_reached(const struct weir__npu *npu, struct weir__npu_stream *s)
 {
     if (!s->soft.reached)
-        s->soft.reached = 1 + ns_of(npu->sim.now); /* 0 is for none */
+        s->soft.reached = 1 + ns_of(npu->sim.now); /* plus 1, because 0 means none */
 }
 
 void weir__npu_trace_wait(const struct weir__npu *npu, struct weir__npu_stream *s,

@@ -1,10 +1,10 @@
-/* Collectives in virtual time; soft/meet.c has the story.
+/* Collectives in virtual time; soft/meet.c explains the states.
  *
- * A part asks for its cores first and arrives when it has them, as the hardware does: they are
- * held, and make no progress, until every rank is there. The last to arrive says when that is:
- * the latest time of any rank. Each part then takes what the model says, its values are
- * computed when it ends, and the streams go on when the last part has ended. So ranks hold
- * cores against each other where their programs let them; deadlock.c finds that out.
+ * As on the hardware, a part takes its cores first and arrives when it has them; it holds them
+ * without progress until every rank has arrived. The last rank to arrive sets the time of the
+ * rendezvous: the latest time of any rank. Each part then takes the time that the model says. Its
+ * values are computed when it ends, and all streams continue when the last part has ended. So ranks
+ * can deadlock by holding cores that other ranks need; deadlock.c detects that.
  */
 #include "npu/npu.h"
 
@@ -26,11 +26,11 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
         .bytes = load->bytes,
     };
 
-    if (c.kind == WEIR__SEND && c.nranks == 2) /* of its members, the first and the last */
+    if (c.kind == WEIR__SEND && c.nranks == 2)
         c.span = span_of_pair(model, &meet->channel->members);
     if (cmd->u.fn) {
         weir__model_group_op(model, load, &c, &s->op);
-    } else { /* a stand-in, whose file says what it is and moves */
+    } else { /* a stand-in from a graph file, which gives its kind and its bytes */
         load->comm = true;
         weir__model_op(model, load, &s->op);
         if (!(load->block_us > 0) && c.nranks > 1)
@@ -41,7 +41,7 @@ void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd 
     s->op.rendezvous = WEIR__SIM_OUTSIDE;
 }
 
-/* Nobody goes on before `at` whom the stream meets. */
+/* Raises meets_at or leaves_at of all ranks of the rendezvous to `at`. */
 static void agree(const struct weir__npu_stream *s, bool leaving, uint64_t at)
 {
     WEIR__EACH_RANK(rank, &s->soft.participant.in->arrived)
@@ -88,7 +88,7 @@ bool weir__npu_depart(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     return weir__soft_depart(&s->soft, cmd);
 }
 
-/* True if it sleeps until then. */
+/* Makes the stream sleep until `at`; false if that time has passed. */
 static bool sleeps_until(struct weir__npu_stream *s, uint64_t at)
 {
     struct weir__sim *sim = &weir__npu_of(s)->sim;

@@ -153,7 +153,7 @@ static void npu_stream_close(weir_stream *s)
 
 /* ---- waiting ---- */
 
-/* Timeouts count on the device's clock: the host's has nothing to do with the work. */
+/* Timeouts count virtual time, because host time is unrelated to the modelled work. */
 static weir_status npu_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
 {
     struct weir__npu *npu = (struct weir__npu *)s->dev;
@@ -183,7 +183,8 @@ static void step(struct weir__npu *npu)
     weir__npu_release(&c);
 }
 
-/* Devices that wait for this one have no thread that would get them past it. */
+/* Steps all other devices, because streams of theirs wait for this device and no thread of their
+ * own would continue them. */
 static void step_visitors(const struct weir__npu *npu)
 {
     for (unsigned i = 0;; i++) {
@@ -227,7 +228,8 @@ static weir_status npu_submit(weir_stream *s, const struct weir__kernel *k)
     return st;
 }
 
-/* An event is recorded behind the last command, which takes a while if that is not over. */
+/* Notes that an event is recorded after the last command, unless that has completed: recording
+ * takes virtual time. */
 static weir_status npu_mark(weir_stream *s)
 {
     struct weir__npu_stream *own = (struct weir__npu_stream *)s;
@@ -245,7 +247,7 @@ static weir_status npu_mark(weir_stream *s)
     return st;
 }
 
-/* A host that has filled a queue waits until there is room. */
+/* If this host thread has filled a queue, it waits until the queue has room. */
 static void npu_kick(weir_device *dev)
 {
     struct weir__npu *npu = (struct weir__npu *)dev;

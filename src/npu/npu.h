@@ -1,16 +1,17 @@
 /* The `npu` device: a modelled NPU in virtual time.
  *
- * Commands wait in the queues of soft/ until a host thread waits for one of them. That
- * thread then runs the machine of sim/ until the command is over: the device has no thread
- * of its own, and between two waits of the host no time passes.
+ * Commands stay in the queues of soft/ until a host thread waits for one of them. That thread then
+ * runs the machine of sim/ until the command has completed. The device has no thread of its own,
+ * and between two waits of the host no virtual time passes.
  *
- * One thread at a time runs the machine, under `loop`. It takes waiter and scheduler locks
- * and never the device lock, which is outside of it. Callbacks are called without it.
+ * One thread at a time runs the machine, under the lock `loop`. It may take waiter and scheduler
+ * locks, but never the device lock, which is outside `loop` in the lock order. Callbacks are called
+ * without `loop`.
  *
- * Devices that are in groups together share a clock: whoever waits for one runs them all, each
- * time the one whose next event is the earliest, so that they have one clock wherever they
- * touch. Loops nest only there, in the order of the devices' ids, and only to find out why
- * nothing moves.
+ * Devices that are in groups together share a clock: a thread that waits for one of them runs them
+ * all, always the device whose next event is the earliest. So the clocks agree wherever the devices
+ * interact. Several `loop` locks are held together only to find out why nothing progresses; they
+ * are taken in the order of the devices' ids.
  */
 #ifndef WEIR_NPU_NPU_H
 #define WEIR_NPU_NPU_H
@@ -22,35 +23,36 @@ struct weir__npu_stream {
     struct weir__soft_stream soft; /* first */
     struct weir__sim_lane lane;
     struct weir__sim_op op; /* of the kernel at the head */
-    bool launched;          /* the head has been slept for */
-    bool recording;         /* it is over but for the event recorded behind it */
+    bool launched;          /* the head's launch time has passed */
+    bool recording;         /* the head has completed except for the event recorded after it */
     struct weir__spin marks_lock;
-    uint64_t *marks; /* commands behind which events are recorded, ascending; under the lock */
+    uint64_t *marks; /* commands after which events are recorded, ascending; under marks_lock */
     int nmarks, cap_marks;
-    /* Picoseconds before which the collective at the head neither runs nor is over. They only
-     * grow, and peers write them. */
+    /* The collective at the head must not run before meets_at, and must not complete before
+     * leaves_at, in picoseconds. Peers write them; they only increase. */
     _Atomic uint64_t meets_at, leaves_at;
-    /* deadlock.c: what the rendezvous it waits in lacks, while nothing moves. */
+    /* deadlock.c, while nothing progresses: the ranks that the stream's rendezvous lacks. */
     weir_group *group;
-    struct weir__ranks missing, uncalled; /* of the missing: those whose call is not queued */
+    struct weir__ranks missing, uncalled; /* uncalled: the missing ranks whose call is not queued */
     bool lacks_calls;
 };
 
 struct weir__npu {
     struct weir__soft_device soft; /* first */
     struct weir__model model;
-    struct weir__mutex loop; /* of all below */
+    struct weir__mutex loop; /* guards the fields below, except where noted */
     struct weir__sim sim;
     struct weir__npu_stream **streams; /* by the lane's id */
     int nstreams, cap_streams;
-    struct weir__soft_list woken, callbacks;  /* whose token the machine has */
-    struct weir__soft_list arrived;           /* likewise: collectives that have got their cores */
-    unsigned calling;                         /* callbacks under way */
-    uint64_t asked;                           /* kernels: their order among equals */
+    /* Streams whose tokens the machine holds. */
+    struct weir__soft_list woken, callbacks;
+    struct weir__soft_list arrived;           /* their collectives have got their cores */
+    unsigned calling;                         /* callbacks in progress */
+    uint64_t asked;                           /* number of kernels so far: breaks ties in order */
     void *local;                              /* weir_block.local */
     _Atomic uint64_t now_ps, next_ps;         /* the clock, and its next event; UINT64_MAX: none */
-    _Atomic(struct weir__soft_stream *) full; /* a queue past its depth; not under `loop` */
-    struct weir__npu *next;                   /* in the list of open ones, under its lock */
+    _Atomic(struct weir__soft_stream *) full; /* a queue above its depth; not under `loop` */
+    struct weir__npu *next;                   /* in the list of open devices, under its lock */
     _Atomic unsigned visitors;                /* threads that run it for another device */
 };
 
@@ -66,9 +68,10 @@ static inline struct weir__npu *weir__npu_of(const struct weir__npu_stream *s)
 
 extern const struct weir__driver weir__npu_driver;
 
-/* This thread runs a machine: what it wakes on other devices must not make it run theirs. */
+/* True while this thread runs a machine: then waking streams of other devices must not run their
+ * machines. */
 extern _Thread_local bool weir__npu_in_loop;
-extern _Thread_local int weir__npu_in_callback; /* how many callbacks this thread is inside of */
+extern _Thread_local int weir__npu_in_callback; /* nesting depth of callbacks on this thread */
 
 static inline void weir__npu_lock(struct weir__npu *npu)
 {
@@ -84,38 +87,38 @@ static inline void weir__npu_unlock(struct weir__npu *npu)
 
 /* ---- npu.c ---- */
 
-/* How many devices are open. */
+/* Returns the number of open npu devices. */
 int weir__npu_count(void);
 
 /* ---- run.c: under the loop ---- */
 
-/* Goes to the next instant at which anything happens on the device. False if nothing will, by
- * itself. */
+/* Advances to the next event of the device. False if there is none. */
 bool weir__npu_step(struct weir__npu *npu);
-/* The same, unless that is later than `end`. */
+/* The same, but not beyond the time `end`. */
 bool weir__npu_step_until(struct weir__npu *npu, uint64_t end);
-/* Everything that happens at this instant; the clock stays. False if that is nothing. */
+/* Runs everything that takes no time; the clock does not advance. False if there was nothing. */
 bool weir__npu_run_now(struct weir__npu *npu);
-/* The command at the head is over but for events that are recorded behind it, and the machine
- * has the token. */
+/* Completes the command at the head, after the time of an event that is recorded after it. The
+ * machine must hold the token. */
 void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *cmd);
 
 /* ---- meet.c: collectives, under the loop ---- */
 
-/* What the part asks for: s->op. */
+/* Fills s->op with the cores and the time that the part takes. */
 void weir__npu_collective_op(struct weir__npu_stream *s, const struct weir__cmd *cmd,
                              struct weir__load *load);
-/* It has its cores. False if it waits for its peers: the token is the rendezvous's then. */
+/* Called when the part has its cores: arrives. False if it must wait for its peers: the rendezvous
+ * has the token then. */
 bool weir__npu_arrive(struct weir__npu_stream *s);
-/* Its part has run. False if it waits for the others'. */
+/* Called when the part has run: departs. False if it must wait for the other parts. */
 bool weir__npu_depart(struct weir__npu_stream *s, const struct weir__cmd *cmd);
-/* The rendezvous has woken the stream. True if the collective is over. */
+/* Called after the rendezvous has woken the stream. True if the collective has completed. */
 bool weir__npu_met(struct weir__npu_stream *s, const struct weir__cmd *cmd);
 
 /* ---- clock_group.c ---- */
 
-/* Those that are in groups together, by id; one alone is its own clock group. None of them goes
- * away before weir__npu_release. */
+/* Devices that are in groups together, sorted by id; a device without a group is alone in its clock
+ * group. No member closes before weir__npu_release. */
 struct weir__npu_clock_group {
     struct weir__npu **members;
     int n, cap;
@@ -125,30 +128,31 @@ bool weir__npu_is_in(const struct weir__npu_clock_group *c, const weir_device *d
 /* returns  WEIR_ENOMEM. */
 weir_status weir__npu_gather(struct weir__npu *npu, struct weir__npu_clock_group *out);
 void weir__npu_release(struct weir__npu_clock_group *c);
-/* One step of whichever is first. False if nothing happens by itself until `end`; *later is
- * then whether it does afterwards. */
+/* Steps the member with the earliest event. False if no member has an event until `end`; then
+ * *later is true if one has an event after `end`. */
 bool weir__npu_step_group(const struct weir__npu_clock_group *c, uint64_t end, bool *later);
-/* Waits for command `seq` of `s`, until picosecond `end`: as driver->sync. */
+/* Waits for command `seq` of `s`, until picosecond `end`. Returns like driver->sync. */
 weir_status weir__npu_wait(weir_stream *s, uint64_t seq, uint64_t end, int64_t timeout_ns);
 
 /* ---- deadlock.c: under the loops of all members ---- */
 
 enum weir__npu_rest {
-    WEIR__NPU_MOVES,       /* something is under way on another thread */
-    WEIR__NPU_AWAITS_CALL, /* a rank that others wait for has not been called */
+    WEIR__NPU_MOVES,       /* another thread is running something */
+    WEIR__NPU_AWAITS_CALL, /* the host has not made the call of a rank that others wait for */
     WEIR__NPU_STUCK,
 };
-/* Why nothing moves; *awaiting is one that waits for a call. */
+/* Returns why nothing progresses; *awaiting is a stream that waits for a missing call. */
 enum weir__npu_rest weir__npu_at_rest(const struct weir__npu_clock_group *c,
                                       struct weir__npu_stream **awaiting);
-/* What the streams are at: a line for each that waits. */
+/* Writes a line for each waiting stream: its operator, its cores and what it waits for. */
 void weir__npu_report(const struct weir__npu_clock_group *c, struct weir__text *text);
-/* Fails what can never go on, so that the rest does. False if there is none. */
+/* Fails the operators and rendezvous that are deadlocked, so that the others continue. False if
+ * there are none. */
 bool weir__npu_break_deadlock(const struct weir__npu_clock_group *c);
 
-/* ---- listen.c: for traces ----
- * Blocks that started together, at picosecond `from`, are over; so is the operator; a wait is
- * reached; it is passed. */
+/* ---- listen.c: trace records ----
+ * Called when: blocks that started together, at picosecond `from`, have completed; the operator has
+ * completed; the stream reaches a wait; the wait ends. */
 void weir__npu_trace_part(const struct weir__npu *npu, const struct weir__npu_stream *s,
                           uint32_t blocks, uint64_t from);
 void weir__npu_trace_op(const struct weir__npu *npu, const struct weir__npu_stream *s,

@@ -40,7 +40,7 @@ static void make_op(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         weir__model_op(&npu->model, &load, &s->op);
 }
 
-/* All blocks, one after the other: what they compute does not depend on when. */
+/* Computes all blocks, one after the other. The values do not depend on the virtual time. */
 static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
     struct weir__npu *npu = weir__npu_of(s);
@@ -63,7 +63,8 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         }
 }
 
-/* Whether an event is recorded behind the command at the head; it is asked once. */
+/* True if an event is recorded after the command at the head. Call it once per command: it removes
+ * the mark. */
 static bool is_recorded(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
     int n = 0;
@@ -80,7 +81,8 @@ static bool is_recorded(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     return found;
 }
 
-/* Recording keeps the stream, and whoever waits for the event. False if it takes time. */
+/* Adds the time of recording an event, which delays the stream and those that wait for the event.
+ * False if it takes time: the stream sleeps. */
 static bool record(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 {
     struct weir__npu *npu = weir__npu_of(s);
@@ -95,7 +97,7 @@ static bool record(struct weir__npu_stream *s, const struct weir__cmd *cmd)
 
 /* ---- the executor's hooks ---- */
 
-/* The stream sleeps, or asks for cores: never over at once. */
+/* Makes the stream sleep for the launch time, then asks for cores. It never completes at once. */
 static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct weir__cmd *cmd)
 {
     struct weir__npu_stream *s = weir__npu_stream_of(soft);
@@ -113,7 +115,7 @@ static bool on_kernel(void *self, struct weir__soft_stream *soft, const struct w
     return false;
 }
 
-/* A collective asks for its cores as a kernel does, then waits for its peers. */
+/* A collective first asks for its cores like a kernel, then waits for its peers. */
 static bool on_collective(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
     return s->participant.state == WEIR__PARTICIPANT_AWAY
@@ -157,8 +159,8 @@ static void consumed(void *self, struct weir__soft_stream *s, const struct weir_
     weir__soft_publish(s, woken(self));
 }
 
-/* Picoseconds until a command of another device, which is over, is over here as well: the
- * two have one clock, and the other may be ahead. */
+/* Returns by how many picoseconds the other device's clock is ahead. Its command has completed, but
+ * on the common clock it completes here only after that time. */
 static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_stream *source)
 {
     uint64_t there;
@@ -169,7 +171,7 @@ static uint64_t ahead(const struct weir__npu *npu, const struct weir__soft_strea
     return there > npu->sim.now ? there - npu->sim.now : 0;
 }
 
-/* A wait takes the event's own time, once. */
+/* Adds the model's time for a wait, once per wait. */
 static bool pass(void *self, struct weir__soft_stream *soft, const struct weir__soft_stream *source)
 {
     struct weir__npu_stream *s = weir__npu_stream_of(soft);
@@ -223,11 +225,11 @@ void weir__npu_end_command(struct weir__npu_stream *s, const struct weir__cmd *c
     weir__soft_append(&weir__npu_of(s)->woken, &s->soft);
 }
 
-/* Runs commands until one takes time, waits, or there are none. */
+/* Runs commands until one takes time or waits, or the queue is empty. */
 static void advance(struct weir__npu_stream *s)
 {
     s->lane.priority = s->soft.base.priority;
-    if (s->recording) { /* that took its time: the command is over */
+    if (s->recording) { /* the time of recording has passed: the command has completed */
         s->recording = false;
         consume(s, weir__soft_next(&s->soft));
     }
@@ -276,7 +278,7 @@ static void on_awake(void *user, struct weir__sim_lane *lane)
 
 /* ---- the loop ---- */
 
-/* Streams that host threads have added to since. */
+/* Takes a stream that a host thread has put into the scheduler; NULL if there is none. */
 static struct weir__npu_stream *take_added(struct weir__npu *npu)
 {
     struct weir__sched *sched = &npu->soft.sched;
@@ -307,7 +309,7 @@ static void call_back(struct weir__npu *npu, struct weir__npu_stream *s)
     weir__npu_end_command(s, cmd);
 }
 
-/* Everything that takes no time. True if anything did. */
+/* Runs everything that takes no time. True if there was anything. */
 static bool run_instant(struct weir__npu *npu)
 {
     struct weir__npu_stream *s;
@@ -324,7 +326,7 @@ static bool run_instant(struct weir__npu *npu)
     }
 }
 
-/* Collectives that have their cores arrive; the last of a rendezvous goes on at once. */
+/* Collectives that have got their cores arrive; the last of a rendezvous continues at once. */
 static bool run_arrivals(struct weir__npu *npu)
 {
     struct weir__npu_stream *s;

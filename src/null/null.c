@@ -1,10 +1,10 @@
-/* The `null` device: it runs nothing, in order, at once.
+/* The `null` device: it completes every command at once, in order, and computes nothing.
  *
- * It is the template of docs/writing-a-device.md: everything a driver must have, and no more.
- * Queues, waits, callbacks and plans are those of soft/. There are no threads: the host thread that
- * queued a command executes it in `kick`. Kernels do nothing, so a kernel is over as soon as its
- * stream gets there. A device that calls a library of operators finds what to run in
- * weir__kernel.call, in its own `submit` and plans->make.
+ * It is the template of docs/writing-a-device.md and has only what a driver must have. Queues,
+ * waits, callbacks and plans are those of soft/. There are no threads: the host thread that queued
+ * a command executes it in `kick`. Kernels do nothing, so a kernel completes as soon as its stream
+ * reaches it. A device that calls a library of operators reads weir__kernel.call in its own
+ * `submit` and plans->make.
  */
 #include "device/serve.h"
 #include "soft/execute.h"
@@ -12,12 +12,12 @@
 #include <stdio.h>
 
 struct null_device {
-    struct weir__soft_device soft; /* first; a driver's own things follow it */
+    struct weir__soft_device soft; /* must be first; a driver's own fields follow it */
 };
 
 /* ---- running ---- */
 
-/* Streams whose tokens this thread has. */
+/* Streams whose tokens this thread holds. */
 struct runner {
     struct weir__soft_list ready;
 };
@@ -31,7 +31,7 @@ static bool on_kernel(void *self, struct weir__soft_stream *s, const struct weir
 {
     (void)self;
     (void)s;
-    (void)cmd; /* here a device would start its work */
+    (void)cmd; /* a real device would start its work here */
     return true;
 }
 
@@ -133,7 +133,7 @@ static weir_status null_open(weir_device *dev, struct weir__spec *spec)
 
 static void null_close(weir_device *dev)
 {
-    (void)dev; /* here a device would stop its threads */
+    (void)dev; /* a real device would stop its threads here */
 }
 
 static weir_status null_sync(weir_stream *s, uint64_t seq, int64_t timeout_ns, bool spin)
@@ -153,7 +153,7 @@ const struct weir__driver weir__null_driver = {
     .summary = "nothing, in order, at once",
     .device_size = sizeof(struct null_device),
     .stream_size = sizeof(struct weir__soft_stream),
-    .can = 0, /* it takes operators whole: weir__kernel.call */
+    .can = 0, /* it gets operators as weir__kernel.call */
     .trace_clock = WEIR__TRACE_HOST_NS,
     .open = null_open,
     .close = null_close,

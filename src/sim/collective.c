@@ -1,4 +1,4 @@
-/* What collectives cost, by algorithm and topology. */
+/* The cost of collectives, by algorithm and topology. */
 #include "sim/model.h"
 
 #include <ctype.h>
@@ -25,7 +25,7 @@ static const struct {
     {"recv", WEIR__SEND},
 };
 
-/* Those must be the whole name, before any number. */
+/* These must match the whole name; only digits may follow. */
 static const struct {
     const char *word;
     enum weir__comm_pattern kind;
@@ -55,13 +55,13 @@ enum weir__comm_pattern weir__collective_kind(const char *name)
     return WEIR__ALL_GATHER;
 }
 
-/* A level of the topology. */
+/* A link level of the topology. */
 struct link {
     double gb_s, us;
 };
 
-/* What `nranks` neighbouring dies have between them. On a full mesh each pair has a link of its
- * own: few ranks have few links. */
+/* Returns the link level between `nranks` neighbouring dies. In a full mesh each pair of dies has
+ * its own link, so few ranks use only a share of the links. */
 static struct link link_of(const struct weir__profile *p, double nranks)
 {
     double share =
@@ -97,9 +97,9 @@ static double at_least(double a, double b)
     return a > b ? a : b;
 }
 
-/* Microseconds of the links when each rank has its share of `bytes` for each of n. Peers of a
- * package, and of the server or super node, are written to by the cores; a network card sends
- * what goes beyond. One link serves a server and its super node. */
+/* The microseconds in which links are busy in an exchange of n ranks, each of which sends an equal
+ * share of `bytes` to each rank. The cores write to peers of the same package, server and super
+ * node; a network card sends the rest. One link serves both server and super node. */
 struct spread {
     double cores, network;
 };
@@ -116,13 +116,13 @@ static struct spread spread_of(const struct weir__profile *p, const struct weir_
                                               : 0;
     double share = bytes / n / 1e3;
 
-    if (c->net_bytes > 0 && n > super) /* bytes from other servers pass the near links as well */
+    if (c->net_bytes > 0 && n > super) /* bytes from other servers also use the near links */
         return (struct spread){share * n / super * at_least(near, far),
                                c->net_bytes / 1e3 / p->net_gb_s};
     return (struct spread){share * at_least(near, far), share * (n - super) / p->net_gb_s};
 }
 
-/* One pass in which each of n ranks gets the others' shares of `bytes`. */
+/* Returns the time of one pass in which each of n ranks receives the others' shares of `bytes`. */
 static double pass_us(struct link l, double n, double bytes)
 {
     return (n - 1) / n * bytes / (l.gb_s * 1e3);
@@ -139,9 +139,9 @@ static double efficiency_of(const struct weir__profile *p, enum weir__comm_patte
                                                            : p->pull_efficiency;
 }
 
-/* What the cores do for an exchange beside moving it. Each peer gets a message beside its data
- * (counts, flags), and so many of those are under way at a time; a combine knows what comes and
- * waits for the data alone. */
+/* Returns the time that cores spend on an exchange besides moving data. Each peer gets a message
+ * (counts, flags) besides its data, and exchange_flight messages are in flight at a time. A combine
+ * knows what it will receive, so it has no such messages. */
 static double handling_us(const struct weir__profile *p, const struct weir__collective *c,
                           double latency)
 {
@@ -152,8 +152,8 @@ static double handling_us(const struct weir__profile *p, const struct weir__coll
                                       : messages;
 }
 
-/* What an exchange takes on some of the cores, of what it takes on all: most of the time the links
- * hold them up, so that a few cores do nearly as well as all. */
+/* Returns the time of an exchange on `cores` cores relative to all cores. Mostly the links are the
+ * bottleneck, so a few cores are nearly as fast as all. */
 static double slowdown(const struct weir__profile *p, double cores)
 {
     double share = cores > 0 ? at_most(1, cores / p->vector_cores) : 1;
@@ -161,15 +161,15 @@ static double slowdown(const struct weir__profile *p, double cores)
     return (1 + p->exchange_share / share) / (1 + p->exchange_share);
 }
 
-/* Cores pack and write one after the other; the network sends meanwhile what they gave it. */
+/* Cores first pack, then write; meanwhile the network sends what they have given to it. */
 static struct weir__collective_cost exchange(const struct weir__profile *p,
                                              const struct weir__collective *c, double latency)
 {
     struct spread s = spread_of(p, c);
-    /* the links of the fullest rank decide; what each packs and adds up is the same for all */
+    /* the links of the fullest rank are the bottleneck; all ranks pack and add equally much */
     double efficiency = efficiency_of(p, c->kind) / at_least(1, c->uneven);
     double handling = handling_us(p, c, latency), links = s.cores / efficiency;
-    /* data is forwarded in pieces, so that all stages work at once */
+    /* data is forwarded in pieces, so all stages overlap */
     double cores = c->net_bytes > 0 ? at_least(handling, links) : handling + links;
 
     if (c->kind != WEIR__ALL_TO_ALL)
@@ -199,11 +199,11 @@ static struct weir__collective_cost cost_by(const struct weir__profile *p,
     if (c->kind == WEIR__BARRIER) {
         link = 0;
     } else if (c->kind == WEIR__BROADCAST || c->kind == WEIR__SEND) {
-        link = c->bytes / (far.gb_s * 1e3); /* all of it passes every link once */
+        link = c->bytes / (far.gb_s * 1e3); /* all bytes pass every link once */
     } else if (algorithm == WEIR__ALGORITHM_HIERARCHICAL && n > inside) {
         struct link near = link_of(p, inside);
 
-        /* within servers, then between the same places of each */
+        /* first within servers, then between dies at the same position in each server */
         link = passes *
                (pass_us(near, inside, c->bytes) + pass_us(far, n / inside, c->bytes / inside));
         latency = passes * (near.us + far.us);
@@ -235,8 +235,9 @@ void weir__collective_find_cost(const struct weir__model *m, const struct weir__
     out->hbm_bytes = 2 * wire * (c->nranks - 1) / c->nranks;
 }
 
-/* The larger of what a rank gives and gets, which together are `bytes`. A gather gives one share
- * and gets all n, a scatter the other way; others give as much as they get. */
+/* Returns the larger of the bytes that a rank sends and receives, which together are `bytes`. A
+ * gather sends one share and receives all n, a scatter the reverse; others send as much as they
+ * receive. */
 static double part_of(enum weir__comm_pattern kind, uint32_t nranks, double bytes)
 {
     bool lopsided = kind == WEIR__ALL_GATHER || kind == WEIR__REDUCE_SCATTER;
@@ -261,8 +262,7 @@ void weir__model_collective(const struct weir__model *m, const struct weir__coll
     memset(op->draws, 0, sizeof op->draws);
     if (!(cost.us > 0))
         return;
-    /* Alone it takes its own time: the links are the slower of the two wherever they are
-     * slower than memory. */
+    /* Limit the draw on memory so that the collective takes its own time when it runs alone. */
     most = (double)limits.flow[WEIR__FLOW_HBM] / op->cores;
     op->draws[WEIR__FLOW_HBM] = (uint64_t)at_most(most, cost.hbm_bytes * 1e6 / cost.us / op->cores);
     op->draws[WEIR__FLOW_LINK] =

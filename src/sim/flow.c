@@ -1,8 +1,8 @@
 /* Bandwidths as fluids.
  *
- * Each is shared max-min fairly by the cores that draw on it: no core gets more than it
- * can take, and what it leaves is shared by the others. A lane is as fast as its slowest
- * flow. What that flow makes it leave of the others is not handed on.
+ * Each is shared max-min fairly by the cores that draw on it: no core gets more than it can use,
+ * and the rest is shared by the other cores. A lane is as fast as its slowest flow. Bandwidth that
+ * it then does not use of its other flows is not given to other lanes.
  */
 #include "sim/sim.h"
 
@@ -13,8 +13,8 @@ static uint64_t fraction(uint64_t part, uint64_t whole)
     return (uint64_t)(((wide)part << 32) / whole);
 }
 
-/* What each core gets that wants more than that: bytes a second. UINT64_MAX if all get
- * what they want. */
+/* Returns the bytes a second for each core that wants more than its fair share. UINT64_MAX if all
+ * cores get as much as they want. */
 static uint64_t level(const struct weir__sim_rank *rank, int flow, uint64_t capacity)
 {
     uint64_t share = 0, satisfied = 0;
@@ -47,7 +47,7 @@ static uint64_t level(const struct weir__sim_rank *rank, int flow, uint64_t capa
     }
 }
 
-/* The level of a lane that has the machine to itself. */
+/* Returns the level for a lane that has the machine to itself. */
 static uint64_t lone_level(uint64_t capacity, uint32_t running)
 {
     return capacity / (running ? running : 1) ? capacity / (running ? running : 1) : 1;
@@ -86,13 +86,13 @@ void weir__sim_share_flows(struct weir__sim *sim, uint32_t r)
     }
 }
 
-/* At most `n` blocks at a time, `blocks` in all. */
+/* The operator runs in full waves of n blocks and one wave with the rest. */
 uint64_t weir__sim_alone(const struct weir__sim_limits *limits, const struct weir__sim_op *op)
 {
     uint32_t n = op->cores < op->blocks ? op->cores : op->blocks;
     uint64_t full, rest, ps = 0;
 
-    if (!n) /* its result is not used: it does not run */
+    if (!n) /* an operator without blocks does not run */
         return 0;
     full = op->blocks / n;
     rest = op->blocks % n;

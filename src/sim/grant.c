@@ -1,7 +1,7 @@
 /* Granting cores, by the rules in sim/sim.h. */
 #include "sim/sim.h"
 
-/* ---- the list of those that want some ---- */
+/* ---- the list of lanes that want cores ---- */
 
 static bool goes_before(const struct weir__sim_lane *a, const struct weir__sim_lane *b)
 {
@@ -81,7 +81,7 @@ static void take(struct weir__sim_rank *rank, struct weir__sim_lane *lane, int p
     lane->held[pool] += n;
 }
 
-/* The first blocks of the operator start. */
+/* Called when the first blocks of the operator start. */
 static void begin(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
     struct weir__sim_rank *rank = &sim->ranks[lane->rank];
@@ -96,7 +96,7 @@ static void begin(struct weir__sim *sim, struct weir__sim_lane *lane)
         rank->drawing[rank->ndrawing++] = lane;
 }
 
-/* The lane has the cores for n more blocks. */
+/* Starts n more blocks, whose cores the lane has. */
 static void start(struct weir__sim *sim, struct weir__sim_lane *lane, uint32_t n)
 {
     bool first = lane->started == UINT64_MAX;
@@ -118,7 +118,7 @@ static void start(struct weir__sim *sim, struct weir__sim_lane *lane, uint32_t n
         weir__sim_schedule(sim, lane);
 }
 
-/* Blocks that what is free suffices for. */
+/* Returns how many blocks, at most `most`, the free cores suffice for. */
 static uint32_t fitting(const struct weir__sim_rank *rank, const struct weir__sim_op *op,
                         uint32_t most)
 {
@@ -135,7 +135,7 @@ static void grant_blocks(struct weir__sim *sim, struct weir__sim_lane *lane, uin
     start(sim, lane, n);
 }
 
-/* Takes what there is; starts once it is all. */
+/* Takes the free cores that the gang still needs; starts it once it has all. */
 static void grant_piecemeal(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
     struct weir__sim_rank *rank = &sim->ranks[lane->rank];

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Reads of a matrix operator from the second level, by its tiles of 128 x 256 in half
- * precision: flop for each byte. */
+/* Flops per byte that a matrix operator reads from the L2 cache, with tiles of 128 x 256 in half
+ * precision. */
 #define CUBE_FLOP_PER_L2_BYTE (2.0 * 128 * 256 / ((128 + 256) * 2))
 
 uint64_t weir__model_ps(double us)
@@ -17,7 +17,7 @@ uint64_t weir__model_overhead(const struct weir__model *m, double us)
     return m->overhead ? weir__model_ps(us) : 0;
 }
 
-/* The rate of a type on its engine, of that in half precision. */
+/* Returns the rate of a type on its engine, relative to half precision. */
 static double rate_of(const struct weir__model *m, bool cube, const char *type)
 {
     const struct weir__profile *p = &m->profile;
@@ -41,7 +41,7 @@ static double rate_of(const struct weir__model *m, bool cube, const char *type)
     return 1;
 }
 
-/* How much more than asked a tile of 16 computes. */
+/* Returns the factor by which padding to a multiple of 16 increases n. */
 static double padding(double n)
 {
     return n > 0 ? ceil(n / 16) * 16 / n : 1;
@@ -117,7 +117,8 @@ static void set_cores(const struct weir__profile *p, const struct weir__load *lo
     }
 }
 
-/* Before the first byte of an operator moves. One that is known by its time has it in there. */
+/* Returns the time before an operator's first byte moves; 0 if its time is given, which includes
+ * it. */
 static double head_us(const struct weir__profile *p, const struct weir__load *load)
 {
     if (load->block_us > 0 || load->comm || load->engine > WEIR_ENGINE_MIX ||
@@ -126,7 +127,7 @@ static double head_us(const struct weir__profile *p, const struct weir__load *lo
     return load->engine == WEIR_ENGINE_VECTOR ? p->vector_head_us : p->cube_head_us;
 }
 
-/* Flop of one core in a microsecond. */
+/* Returns the flops of one core in a microsecond. */
 static double core_rate(const struct weir__profile *p, weir_engine engine)
 {
     bool cube = engine == WEIR_ENGINE_CUBE || engine == WEIR_ENGINE_MIX;
@@ -137,7 +138,7 @@ static double core_rate(const struct weir__profile *p, weir_engine engine)
     return rate * p->clock_mhz;
 }
 
-/* Microseconds of one block by what it computes and moves. */
+/* Returns the microseconds of one block, from its flops and bytes. */
 static double block_us(const struct weir__profile *p, const struct weir__load *load, double blocks)
 {
     double gb_s = load->engine == WEIR_ENGINE_SDMA ? p->sdma_gb_s : p->core_gb_s;
@@ -147,7 +148,8 @@ static double block_us(const struct weir__profile *p, const struct weir__load *l
     return compute > memory ? compute : memory;
 }
 
-/* What the operator takes by the profile's curves on so many cores, by itself or beside others. */
+/* Returns the operator's time by the profile's curves on `cores` cores, alone or, with `beside`,
+ * among other operators. */
 static double curve_us(const struct weir__profile *p, const struct weir__load *load, double cores,
                        bool beside)
 {
@@ -166,7 +168,7 @@ static double curve_us(const struct weir__profile *p, const struct weir__load *l
     double whole = p->hbm_gb_s * p->hbm_efficiency * 1e3;
     double gb_s = fmin(whole, cores * p->core_gb_s * 1e3);
 
-    /* cores with less work than the busiest are free for others meanwhile */
+    /* beside others, cores with less work than the busiest run other operators meanwhile */
     double work = load->flops * (beside ? 1 : fmax(1, load->waste));
     double us = fmax(work / rate / weir__curve_at(flops, work / share),
                      load->bytes / gb_s / weir__curve_at(bytes, load->bytes * whole / gb_s));
@@ -175,8 +177,9 @@ static double curve_us(const struct weir__profile *p, const struct weir__load *l
                                        : us;
 }
 
-/* By the curves of the profile: it has its cores to itself for as long as it would take beside
- * others; what it takes longer by itself is launching and waiting, which others do not wait for. */
+/* Fills *out by the profile's curves; false if they do not apply. The operator holds its cores for
+ * the time that it takes beside others. The additional time that it takes alone is launch and
+ * waiting, in which other operators can use the cores. */
 static bool by_curves(const struct weir__model *m, const struct weir__load *load, uint32_t cores,
                       struct weir__sim_op *out)
 {
@@ -197,8 +200,8 @@ static bool by_curves(const struct weir__model *m, const struct weir__load *load
     return true;
 }
 
-/* What one block draws. An operator that is known by its whole time takes that time alone,
- * whatever the profile says of the bandwidth. */
+/* Returns what one block draws. If `whole`, the operator's total time is given; then its draw is
+ * limited so that it takes that time when it runs alone. */
 static uint64_t draw(double bytes, const struct weir__sim_op *op, uint64_t limit, bool whole)
 {
     double rate = bytes * 1e12 / (double)op->block_ps;
@@ -224,14 +227,14 @@ void weir__model_op(const struct weir__model *m, const struct weir__load *load,
     if (!timed && !load->gang && !load->together && (load->flops > 0 || load->bytes > 0) &&
         by_curves(m, load, load->cores ? load->cores : 1, out))
         return;
-    /* Tiled for its core limit: more cores are never slower. */
+    /* One block per core of its limit: more cores are never slower. */
     if (!timed && (load->flops > 0 || load->bytes > 0))
         blocks = cores;
     out->block_ps = weir__model_ps(timed ? load->block_us : block_us(&m->profile, load, blocks));
     out->grant = load->gang       ? WEIR__GRANT_GANG
                  : load->together ? WEIR__GRANT_TOGETHER
                                   : WEIR__GRANT_ANY;
-    if (out->grant != WEIR__GRANT_ANY) { /* each core has its share of the blocks */
+    if (out->grant != WEIR__GRANT_ANY) { /* each core runs an equal share of the blocks */
         rounds = (blocks + cores - 1) / cores;
         out->block_ps *= rounds;
         blocks = cores;

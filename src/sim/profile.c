@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Made at build time from profiles/: name and text of each, by name. */
+/* Generated at build time from profiles/: name and text of each profile, sorted by name. */
 struct weir__builtin_profile {
     const char *name;
     const char *text;
@@ -38,7 +38,7 @@ static const struct {
 #undef CURVE
 };
 
-/* Other names that people use for some. */
+/* Other common names of some profiles. */
 static const struct {
     const char *alias, *name;
 } aliases[] = {{"a2", "910b1"}, {"a3", "910_9391"}, {"910b", "910b1"}, {"910c", "910_9391"}};
@@ -47,8 +47,8 @@ struct reader {
     const char *where;
     int line, depth;
     struct weir__profile *out;
-    bool given[weir__countof(fields)]; /* in this text */
-    bool known[weir__countof(fields)]; /* by it or what it inherits */
+    bool given[weir__countof(fields)]; /* fields set in this text */
+    bool known[weir__countof(fields)]; /* fields set in this text or inherited */
 };
 
 const char *weir__profile_at(size_t i)
@@ -126,7 +126,7 @@ double weir__curve_at(const struct weir__curve *c, double x)
 
     if (!c->n || !(x > 0))
         return 1;
-    if (x <= c->x[0]) /* below the first point the time is that of the first point */
+    if (x <= c->x[0]) /* below the first point the time is constant */
         return c->y[0] * x / c->x[0];
     while (i + 1 < c->n && x > c->x[i + 1])
         i++;
@@ -134,7 +134,7 @@ double weir__curve_at(const struct weir__curve *c, double x)
         return c->y[i];
     share = log(x / c->x[i]) / log(c->x[i + 1] / c->x[i]);
     y = c->y[i] + share * (c->y[i + 1] - c->y[i]);
-    /* Never less than the time of the point before. */
+    /* The time is never less than that of the previous point. */
     return fmin(y, c->y[i] * x / c->x[i]);
 }
 
@@ -154,7 +154,7 @@ static weir_status read_curve(struct reader *r, const char *key, struct weir__cu
                               r->line, key, at);
         if (c->n && (x <= c->x[c->n - 1] || x / y < c->x[c->n - 1] / c->y[c->n - 1] * (1 - 1e-6)))
             return weir__fail(WEIR_EPARSE,
-                              "%s:%d: %s: what is larger must take longer, and %g:%g does not",
+                              "%s:%d: %s: larger operators must take longer, and %g:%g does not",
                               r->where, r->line, key, x, y);
         c->x[c->n] = x;
         c->y[c->n++] = y;
@@ -255,7 +255,7 @@ weir_status weir__profile_parse(const char *text, const char *where, struct weir
 
     if (!plain)
         return weir__fail_nomem("reading profile %s", where);
-    before = uselocale(plain); /* a decimal point in every locale */
+    before = uselocale(plain); /* numbers have a decimal point, whatever the user's locale */
     *out = (struct weir__profile){.name = ""};
     st = read_text(&r, text);
     uselocale(before);

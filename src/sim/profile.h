@@ -1,10 +1,10 @@
 /* Profiles: the figures of a modelled device, as data.
  *
- * A profile is a text of lines `key value # source`. Every figure says where it comes from:
- * the source of a built-in one begins with `published`, `measured`, `fitted` or `guessed`.
- * A curve's value is `x:y,x:y,...`: the share y of the rate that operators of size x reach.
- * A line that starts with # is a comment. `inherits NAME` takes the figures of another
- * profile first. Keys, units and ranges are the table below, and no others exist.
+ * A profile is a text of lines `key value # source`. Every figure must have a source; in built-in
+ * profiles it begins with `published`, `measured`, `fitted` or `guessed`. A curve's value is
+ * `x:y,x:y,...`: operators of size x reach the share y of the rate. A line that starts with # is a
+ * comment. `inherits NAME` first copies the figures of another profile. The table below lists all
+ * keys, units and ranges.
  */
 #ifndef WEIR_SIM_PROFILE_H
 #define WEIR_SIM_PROFILE_H
@@ -77,10 +77,10 @@
     X(pull_efficiency, 0.01, 1, "share of a link that other collectives reach")          \
     X(error, 0, 1, "of a prediction: what 9 of 10 published figures are within")
 
-/* Curves, which a profile may leave out: an operator reaches its rate then whatever its size. Each
- * comes twice: for an operator by itself, launch and all, and, as `_beside`, for one of many on
- * several streams, whose launches and tails others hide. Flops are as weir__model_flops counts
- * them. */
+/* Curves. Without a curve, operators of every size reach the full rate. Each curve exists twice:
+ * for an operator that runs alone, including its launch, and, with the suffix `_beside`, for one of
+ * many operators on several streams, which hide each other's launches and tails. Flops are counted
+ * as by weir__model_flops. */
 #define WEIR__PROFILE_CURVES(X)                                                           \
     X(hbm_curve, "of hbm_gb_s, over the bytes of elementwise operators")                  \
     X(row_curve, "of hbm_gb_s, over the bytes of operators that reduce rows")             \
@@ -96,8 +96,8 @@ struct weir__curve {
     double x[WEIR__CURVE_POINTS], y[WEIR__CURVE_POINTS]; /* x rises; so does x / y, so that more
                                                           * work never takes less time */
 };
-/* Between points along log x, flat beyond them, but y never falls faster than x: 1 without a curve.
- */
+/* Interpolates along log x, constant after the last point. Below the first point y falls in
+ * proportion to x, and between points it falls no faster than that. 1 without a curve. */
 double weir__curve_at(const struct weir__curve *c, double x);
 
 struct weir__profile {
@@ -111,16 +111,16 @@ struct weir__profile {
 #undef WEIR__PROFILE_MEMBER
 };
 
-/* The built-in profile of that name ("a3", "910b4"), or the file at that path, which has a
- * '/' or '.' in it.
- * returns  WEIR_ESPEC naming what there is; WEIR_EPARSE with line and key; WEIR_EIO. */
+/* Loads the built-in profile of that name ("a3", "910b4"), or, if `name` contains '/' or '.', the
+ * file at that path.
+ * returns  WEIR_ESPEC listing the built-in profiles; WEIR_EPARSE with line and key; WEIR_EIO. */
 weir_status weir__profile_load(const char *name, struct weir__profile *out);
 /* The same from a text; `where` names it in messages. */
 weir_status weir__profile_parse(const char *text, const char *where, struct weir__profile *out);
 
-/* The names of built-in profiles, NULL past the last. */
+/* Returns the name of the i-th built-in profile; NULL past the last. */
 const char *weir__profile_at(size_t i);
-/* The text of that one. */
+/* Returns its text. */
 const char *weir__profile_text(size_t i);
 
 #endif

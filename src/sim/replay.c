@@ -13,7 +13,7 @@ struct lane {
     struct lane *siblings; /* the rank's lanes, by stream */
     struct weir__sim_span *spans;
     struct weir__replay_stats *stats;
-    uint32_t position, done; /* done: nodes whose end others can see */
+    uint32_t position, done; /* done: completed nodes that other lanes can see */
     uint32_t wait_at;
     enum stage stage;
     struct lane *parked_on; /* NULL if it is not */
@@ -29,7 +29,7 @@ struct replay {
     uint64_t makespan;
     struct weir__replay_result *out;
     bool short_of_memory;
-    uint64_t over, all; /* nodes */
+    uint64_t over, all; /* numbers of nodes: completed, in all */
 };
 
 static const struct weir__replay_node *head(const struct lane *l)
@@ -56,7 +56,7 @@ static void park(struct lane *l, struct lane *source)
     source->waiters = l;
 }
 
-/* False if the lane waits or sleeps. */
+/* Processes the waits before the node. False if the lane must wait or sleep. */
 static bool pass_waits(struct replay *r, struct lane *l)
 {
     const struct weir__replay_node *n = head(l);
@@ -100,7 +100,7 @@ static void go_on(struct replay *r, struct lane *l)
     weir__sim_ask(&r->sim, &l->base, op, l->stream->nodes[l->position], tag_of(l, l->position));
 }
 
-/* Others see that the node is over. */
+/* Makes the end of the node visible to other lanes and continues the lane. */
 static void publish(struct replay *r, struct lane *l)
 {
     struct lane *waiting = l->waiters, *next;
@@ -201,7 +201,7 @@ static uint32_t index_of(const struct weir__replay_result *out, const struct lan
     return UINT32_MAX;
 }
 
-/* The stuck one that has cores this one lacks. */
+/* Returns a stuck stream that holds cores that `s` lacks; UINT32_MAX if there is none. */
 static uint32_t holder(const struct weir__replay_result *out, const struct weir__stuck *s)
 {
     for (uint32_t i = 0; i < out->nstuck; i++) {
@@ -214,7 +214,8 @@ static uint32_t holder(const struct weir__replay_result *out, const struct weir_
     return UINT32_MAX;
 }
 
-/* The stream that has the other half of a rendezvous and has not come to it. */
+/* Returns a stream of another rank that has not arrived yet at the rendezvous in which `l`
+ * waits. */
 static const struct lane *absent(const struct replay *r, const struct lane *l, uint32_t *node,
                                  uint32_t *nranks)
 {
@@ -258,7 +259,7 @@ static void describe(const struct replay *r, const struct lane *l, struct weir__
         s->of_node = l->parked_on->stream->nodes[w->position];
         return;
     }
-    if (!l->base.stalled || l->base.started == UINT64_MAX) { /* perhaps for its last blocks */
+    if (!l->base.stalled || l->base.started == UINT64_MAX) { /* some blocks may have run already */
         s->why = WEIR__STUCK_CORES;
         for (int p = 0; p < WEIR__POOLS; p++) {
             uint32_t need =
@@ -277,7 +278,8 @@ static void describe(const struct replay *r, const struct lane *l, struct weir__
     }
 }
 
-/* Who waits for whom; one that waits for nobody is stuck by itself. */
+/* Finds which stuck stream waits for which, and marks a cycle. A stream that waits for no other
+ * stuck stream points to itself. */
 static void find_cycle(const struct replay *r, struct weir__replay_result *out)
 {
     for (uint32_t i = 0; i < out->nstuck; i++) {
@@ -294,7 +296,7 @@ static void find_cycle(const struct replay *r, struct weir__replay_result *out)
         if (s->next == UINT32_MAX)
             s->next = i;
     }
-    /* After as many steps as there are nodes, it is on a cycle. */
+    /* After nstuck steps `at` is on a cycle. */
     uint32_t at = 0;
 
     for (uint32_t i = 0; i < out->nstuck; i++)

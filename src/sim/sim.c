@@ -1,4 +1,4 @@
-/* The clock: what happens when. */
+/* The clock and the event heap. */
 #include "sim/sim.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ void weir__sim_fini(struct weir__sim *sim)
     *sim = (struct weir__sim){0};
 }
 
-/* An array of at least `n` pointers to lanes. */
+/* Grows an array of lane pointers to at least `n` entries. */
 static weir_status reserve(struct weir__sim_lane ***array, uint32_t n, uint32_t *cap)
 {
     struct weir__sim_lane **bigger;
@@ -80,7 +80,7 @@ void weir__sim_lane_fini(struct weir__sim_lane *lane)
     lane->groups = NULL;
 }
 
-/* ---- the heap: lanes by when they are woken, then by id ---- */
+/* ---- the heap: lanes by the time at which they are woken, then by id ---- */
 
 static bool before(const struct weir__sim_lane *a, const struct weir__sim_lane *b)
 {
@@ -169,7 +169,7 @@ void weir__sim_schedule(struct weir__sim *sim, struct weir__sim_lane *lane)
         return;
     }
     left = lane->groups[lane->first].end - lane->work;
-    if (lane->rate != WEIR__SIM_FULL) /* rounded up: by then the work is done */
+    if (lane->rate != WEIR__SIM_FULL) /* round up, so that the work is done at that time */
         left = (uint64_t)((((wide)left << 32) + lane->rate - 1) / lane->rate);
     heap_set(sim, lane, sim->now + left);
 }
@@ -193,7 +193,7 @@ void weir__sim_count(struct weir__sim *sim, struct weir__sim_rank *rank)
 
 /* ---- lanes ---- */
 
-/* Splitmix64. */
+/* A random number (splitmix64). */
 static uint64_t lot(struct weir__sim *sim)
 {
     uint64_t z = sim->random += UINT64_C(0x9e3779b97f4a7c15);
@@ -231,7 +231,7 @@ void weir__sim_sleep(struct weir__sim *sim, struct weir__sim_lane *lane, uint64_
     heap_set(sim, lane, sim->now + ps);
 }
 
-/* The lane no longer runs. */
+/* Removes the lane from those that run. */
 static void leave(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
     struct weir__sim_rank *rank = &sim->ranks[lane->rank];
@@ -262,7 +262,7 @@ static void free_cores(struct weir__sim *sim, struct weir__sim_lane *lane, uint3
     weir__sim_dirty(sim, lane->rank);
 }
 
-/* The oldest blocks of the lane are over. */
+/* Ends the oldest group of blocks of the lane. */
 static void end_group(struct weir__sim *sim, struct weir__sim_lane *lane)
 {
     struct weir__sim_group *g = &lane->groups[lane->first];
@@ -313,8 +313,8 @@ static int compare_ranks(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Shares out cores and bandwidths where anything has changed. Rendezvous that become
- * complete by that change other ranks. */
+/* Grants cores and shares bandwidths on the ranks that have changed. That may complete a rendezvous
+ * and so change more ranks. */
 void weir__sim_share_out(struct weir__sim *sim)
 {
     uint32_t ndirty = sim->ndirty;

@@ -1,39 +1,41 @@
-/* The executor of soft commands: what each kind of command means, for every soft device.
+/* Executes commands of all kinds, for every soft device.
  *
- * A device says in its hooks how a kernel runs and what the clock says. The hooks are a constant
- * of the file that calls weir__soft_execute, which is inlined there: the compiler sees through
- * them, so no hook is called through a pointer and one that is NULL costs nothing.
+ * A device's hooks run its kernels and read its clock. The hooks are a constant in the file that
+ * calls weir__soft_execute, and the function is inlined there. So the compiler calls hooks directly
+ * and removes those that are NULL.
  *
- * Whoever executes has the stream's token (soft.h). A hook that returns false has given the
- * token away: to the scheduler, a waiter list, a rendezvous, or whatever wakes the stream later.
- */
+ * The caller holds the stream's token (soft.h). A hook that returns false has given the token away:
+ * to the scheduler, a waiter list, a rendezvous, or another owner that wakes the stream
+ * later. */
 #ifndef WEIR_SOFT_EXECUTE_H
 #define WEIR_SOFT_EXECUTE_H
 
 #include "soft/soft.h"
 
 struct weir__soft_hooks {
-    /* The kernel at the head; its stream is not in error. */
+    /* Runs the kernel at the head; its stream is not in error. */
     bool (*kernel)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
-    /* The collective at the head; its stream is not in error, or it has arrived already. NULL where
-     * the device runs none. */
+    /* Runs the collective at the head; its stream is not in error, or has arrived already. NULL if
+     * the device runs no collectives. */
     bool (*collective)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
     bool (*callback)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
-    /* The queue is empty: false if the token is given up. */
+    /* Called when the queue is empty; returns false if it has given up the token. */
     bool (*empty)(void *self, struct weir__soft_stream *s);
-    /* The device's time in nanoseconds, for stamps. */
+    /* Returns the device's time in nanoseconds, for stamps. */
     uint64_t (*now)(const void *self);
-    /* Where streams go that are woken, their tokens with them. */
+    /* Returns the list to which woken streams and their tokens are appended. */
     struct weir__soft_list *(*woken)(void *self);
-    /* Optional: before the command, after it has run, and once it counts as over. */
+    /* Optional: called before the command, after it has run, and after it is consumed. */
     bool (*before)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
     bool (*after)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
     void (*consumed)(void *self, struct weir__soft_stream *s, const struct weir__cmd *cmd);
-    /* Optional: what the wait at the head waits for is over. False if passing it takes time. */
+    /* Optional: called when the wait at the head is satisfied. Returns false if passing the wait
+     * takes (virtual) time. */
     bool (*pass)(void *self, struct weir__soft_stream *s, const struct weir__soft_stream *source);
-    /* Optional: before the stream is parked until `source` has got on. */
+    /* Optional: called before the stream is parked until `source` has progressed. */
     void (*parks)(void *self, const struct weir__soft_stream *s, struct weir__soft_stream *source);
-    /* Optional, together: while a trace is recorded, a wait is reached, and it is passed. */
+    /* Both or neither: called while a trace is recorded, when a wait is reached and when it
+     * ends. */
     void (*trace_reached)(void *self, struct weir__soft_stream *s);
     void (*trace_wait)(void *self, struct weir__soft_stream *s,
                        const struct weir__soft_stream *source, uint64_t seq);
@@ -41,7 +43,7 @@ struct weir__soft_hooks {
 
 #define WEIR__SOFT_INLINE static inline __attribute__((always_inline))
 
-/* The wait at the head, until `seq` of `source` is over. */
+/* Executes the wait at the head for command `seq` of `source`. */
 WEIR__SOFT_INLINE bool weir__soft_run_wait(const struct weir__soft_hooks *hooks, void *self,
                                            struct weir__soft_stream *s,
                                            struct weir__soft_stream *source, uint64_t seq,
@@ -67,7 +69,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_wait(const struct weir__soft_hooks *hooks,
     return true;
 }
 
-/* True if the command at the head is over. */
+/* Executes the command at the head. True if it has completed. */
 WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks, void *self,
                                            struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
@@ -103,7 +105,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks,
     return true;
 }
 
-/* Runs commands of `s` until its token is given away. `self` is the hooks' own. */
+/* Runs commands of `s` until its token is given away. `self` is passed to the hooks. */
 WEIR__SOFT_INLINE void weir__soft_execute(const struct weir__soft_hooks *hooks, void *self,
                                           struct weir__soft_stream *s)
 {

@@ -1,7 +1,7 @@
-/* Host threads that sleep until a stream has reached a command. */
+/* Host threads that sleep until a stream has completed a command. */
 #include "soft/soft.h"
 
-#define HOOK_NS INT64_C(100000000) /* a sleeping one looks at its hook this often */
+#define HOOK_NS INT64_C(100000000) /* a sleeping thread calls its wait hook this often */
 
 static weir_status timed_out(weir_stream *s, uint64_t seq, int64_t timeout_ns)
 {
@@ -18,7 +18,7 @@ static weir_status timed_out(weir_stream *s, uint64_t seq, int64_t timeout_ns)
     return st;
 }
 
-/* The host is no longer in line; false if it was reached meanwhile. */
+/* Stops waiting; false if the host thread has been woken meanwhile. */
 static bool leave(struct weir__soft_stream *s, struct weir__waiter *w)
 {
     bool waiting = weir__soft_host_unpark(s, w);

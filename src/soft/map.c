@@ -8,7 +8,7 @@
 
 static const size_t huge_page = (size_t)2 << 20;
 
-/* Aligned to huge pages and asking for them: a first touch costs a third. */
+/* Aligned to huge pages, which it asks for: with them a first touch costs a third as much. */
 void *weir__soft_map(size_t size)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = size + huge_page, used;
@@ -27,7 +27,7 @@ void *weir__soft_map(size_t size)
         munmap(raw, (size_t)(start - raw));
     if (end < raw + room)
         munmap(end, (size_t)(raw + room - end));
-    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
+    madvise(start, size, MADV_HUGEPAGE); /* advice only: a failure does no harm */
     return start;
 }
 

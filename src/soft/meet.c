@@ -1,26 +1,28 @@
 /* Collectives on the soft devices.
  *
- * Why they cannot deadlock by cores on `cpu`. A collective passes through three states:
+ * Proof that core grants cannot deadlock them on `cpu`. A collective passes through three states:
  *
- *   arriving  The stream's token is with the rendezvous. It holds no core and blocks no thread:
- *             weir__soft_next_kind asks for none, so a gang's closed door does not hold an
- *             arrival up either.
- *   running   All ranks have arrived. The part is now an operator like any other, a gang or
- *             not: it waits for cores of its own device only.
- *   leaving   The part has run and its cores are back. The token is with the rendezvous. A call in
- *             rounds runs once more when all have left the first: no other than arriving.
+ *   arriving   The rendezvous has the stream's token. The stream holds no core and blocks no
+ *              thread. weir__soft_next_kind asks for no core, so a gang's closed door does not
+ *              delay an arrival.
+ *   running    All ranks have arrived. The part is now an operator like any other, a gang or not:
+ *              it waits for cores of its own device only.
+ *   departing  The part has run and has released its cores. The rendezvous has the token. A call
+ *              in rounds runs its part again after all ranks have departed from the round; that
+ *              wait is the same as arriving.
  *
- * So whoever holds a core, or a gang's cores, is running blocks, and blocks wait for nothing:
- * they end. Whoever waits for cores holds none. A gang that closes its door waits only for
- * cores that such blocks hold; as nobody passes the door before it, they become free and it
- * starts. By induction along the order (priority, arrival; every 64th pick the oldest) each
- * waiting part and gang gets its cores, whatever other devices do, and a rendezvous that has
- * gathered ends. What is left are programs that wait for themselves (two ranks that issue two
- * groups' collectives in different orders on one stream each); those end by the timeout.
+ * So a stream that holds cores is running blocks, and blocks end because they wait for nothing. A
+ * stream that waits for cores holds none. A gang that closes its door waits only for cores that
+ * running blocks hold. No stream passes the door before the gang, so those cores become free and
+ * the gang starts. By induction along the order (priority, arrival; every 64th pick the oldest)
+ * each waiting part and gang gets its cores, whatever other devices do. So a rendezvous at which
+ * all ranks have arrived completes. What remains are programs that deadlock by themselves, such as
+ * two ranks that issue two groups' collectives in different orders on one stream each. The timeout
+ * ends those.
  *
- * A driver whose cores are held while ranks gather, as the hardware does, grants them first
- * and calls weir__soft_arrive then: nothing here cares, and it sets participant.wake to what brings
- * the stream back into its own loop.
+ * On some hardware a rank holds its cores while it waits for the others. A driver that models this
+ * grants cores first and then calls weir__soft_arrive, and sets participant.wake to a function that
+ * brings the stream back into the driver's own loop.
  */
 #include "soft/soft.h"
 
@@ -69,15 +71,15 @@ bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd
         return false;
     if (!weir__soft_arrive(s, cmd))
         return true;
-    /* The others run their parts while this stream's worker is woken. */
+    /* Open now: the other ranks run their parts while this stream's worker wakes up. */
     if (s->participant.state == WEIR__PARTICIPANT_LAST &&
         (cmd->gang || weir__soft_parts_ns(cmd, meet_of(cmd)) > WEIR__ALL_PARTS_NS))
         weir__soft_open_rendezvous(s, cmd);
     return false;
 }
 
-/* A queued call is one use of its group; those of plans are counted by the plan. Dropping it
- * is the last touch of the group. */
+/* A queued call holds a reference to its group; the calls of a plan use the plan's reference. The
+ * group may be freed once the reference is dropped. */
 static void end_call(struct weir__soft_stream *s, const struct weir__meet *meet)
 {
     atomic_store_explicit(&s->rendezvous, false, memory_order_relaxed);
@@ -103,7 +105,8 @@ void weir__soft_miss(struct weir__soft_stream *s, const struct weir__cmd *cmd)
     end_call(s, meet);
 }
 
-/* What the part left in the stream's error, or in `text`; NULL if it has none. */
+/* Returns the error text of the part, copied to `text`, and sets *status; NULL if it has not
+ * failed. */
 static const char *part_error(struct weir__soft_stream *s, weir_status *status, char *text,
                               size_t size)
 {
@@ -128,16 +131,17 @@ void weir__soft_open_rendezvous(struct weir__soft_stream *s, const struct weir__
     transport_of(meet_of(cmd))->open_rendezvous(&s->participant);
 }
 
-/* The collective at the head of `s` is over, and the stream is the caller's. Up to the next
- * collective it needs no worker of its own device: ranks that call one after the other meet
- * without anybody being woken. */
+/* Completes the collective at the head of `s`; the caller has the token. If the next command is a
+ * collective too, the stream arrives there at once, without a worker of its own device. So a chain
+ * of collectives runs without waking any worker. */
 static void bring_on(struct weir__soft_stream *s)
 {
     struct weir__soft_list woken = {NULL, &woken.first, 0};
     const struct weir__cmd *cmd = weir__soft_next(s);
     weir_device *dev = s->base.dev;
 
-    atomic_fetch_add(&dev->visitors, 1); /* from here on the group may be gone */
+    atomic_fetch_add(&dev->visitors,
+                     1); /* keeps dev open: weir__soft_meet_end may free the group */
     weir__soft_meet_end(s, cmd);
     weir__soft_consume(s, cmd);
     weir__soft_publish(s, &woken);

@@ -1,5 +1,5 @@
-/* Plans on the soft devices: each lane is packed once as the commands it would be, and
- * queued as one command that stands for them. */
+/* Plans on the soft devices. Each lane is packed once, as the commands that eager calls would
+ * queue. A run queues one command per lane, which stands for all of them. */
 #include "soft/soft.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ struct weir__program {
     int nlanes;
     struct {
         struct weir__soft_lane lane;
-        uint32_t *at; /* where each item is */
+        uint32_t *at; /* the offset of each item in bytes */
     } lanes[];
 };
 
@@ -127,7 +127,8 @@ static weir_status run(struct weir__program *p, weir_stream *const *streams,
                           "a plan with %d streams and %d channels of collectives has too many "
                           "arguments for one command",
                           p->nlanes, ntickets);
-    /* All or nothing: lanes wait for each other. */
+    /* Reserve room in all queues first: lanes wait for each other, so all or none must be
+     * queued. */
     for (int i = 0; i < p->nlanes; i++) {
         bases[i] =
             (struct weir__lane_base){weir__soft(streams[i]), weir__stream_submitted(streams[i])};

@@ -32,7 +32,7 @@ void weir__soft_stream_close(weir_stream *base)
 {
     struct weir__soft_stream *s = weir__soft(base);
 
-    /* The queue is empty, but a jump may stand at its end with nothing behind it yet. */
+    /* The queue has no commands left, but its last entry may be a jump to an empty chunk. */
     while (s->head != s->tail) {
         const struct weir__cmd *jump = (const struct weir__cmd *)(s->head->bytes + s->head_at);
         struct weir__chunk *done = s->head;
@@ -90,7 +90,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     if (weir__soft_make_room(s, size))
         return NULL;
     cmd = (struct weir__cmd *)(s->tail->bytes + s->tail_at);
-    /* A worker has read the lines ahead last: fetching them takes a while. */
+    /* The next lines are in a worker's cache, which has read them last: fetch them early. */
     will_write((unsigned char *)cmd + PREFETCH_BYTES);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
@@ -119,9 +119,9 @@ struct weir__soft_stream *weir__soft_take(struct weir__soft_list *list)
     return s;
 }
 
-/* Whether a worker's pause could take longer than the command itself. While workers pause, the host
- * gets ahead, and adding to a stream that has commands costs it a fifth of adding to an empty one.
- */
+/* True if the command may take longer than a worker's pause; then workers should look at once. For
+ * short commands pauses pay off: the host gets ahead, and adding to a stream that has commands
+ * costs the host a fifth of adding to an empty stream. */
 static bool may_be_long(const struct weir__cmd *cmd)
 {
     return cmd->kind == WEIR__CMD_KERNEL
@@ -129,9 +129,9 @@ static bool may_be_long(const struct weir__cmd *cmd)
                : cmd->kind != WEIR__CMD_WAIT && cmd->kind != WEIR__CMD_STAMP;
 }
 
-/* Whether workers of other devices, or other processes, wait for this collective to get on. One
- * that the last to arrive runs whole may wait for a worker's pause like any short command: a host
- * thread that waits for it hurries all devices of its group (cpu_sync). */
+/* True if workers of other devices, or other processes, may be waiting for this collective. A
+ * collective whose last rank runs all parts may wait for the end of a worker's pause like any short
+ * command: a host thread that waits for it hurries all devices of the group (cpu_sync). */
 static bool keeps_others_waiting(const struct weir__cmd *cmd)
 {
     const struct weir__meet *meet = (const void *)cmd->args;
@@ -149,7 +149,7 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
 
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count)) {
-        /* A worker may pause at the empty stream. */
+        /* The worker that holds the token may be in a pause. */
         if (weir__unlikely(cmd->meets) && keeps_others_waiting(cmd))
             weir__soft_hurry(dev);
         return;
@@ -331,7 +331,7 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)
 {
     const struct weir__cmd *cmd = weir__soft_next(s);
 
-    /* Arriving and leaving take no core. */
+    /* Arriving and departing take no core. */
     if (!cmd || (cmd->meets && !weir__soft_may_run_part(s)))
         return WEIR__CORE_NONE;
     return weir__sched_kind(weir__soft_sched(s), cmd->engine);
@@ -353,7 +353,7 @@ void weir__soft_pass_wait(struct weir__soft_stream *s, struct weir__soft_stream 
     if (weir__unlikely(atomic_load_explicit(&source->base.failed_at, memory_order_acquire) <= seq &&
                        how != WEIR__WAIT_ORDER))
         weir__stream_fail_like(&s->base, s->over + 1, &source->base);
-    if (weir__unlikely(source->base.dev != s->base.dev)) /* the last touch of it */
+    if (weir__unlikely(source->base.dev != s->base.dev)) /* `source` may be freed after this */
         atomic_fetch_sub(&source->base.dev->visitors, 1);
 }
 
@@ -371,7 +371,8 @@ void weir__soft_block_failed(struct weir__soft_stream *s, const struct weir__cmd
              s->base.name, sentence ? sentence : weir_status_text(status));
 }
 
-/* A run of a plan fails as a whole: from its first command on the stream it was called on. */
+/* A plan's run fails as a whole: the stream it was called on is in error from the run's first
+ * command. */
 void weir__soft_fail(struct weir__soft_stream *s, weir_status status, const char *text)
 {
     weir_stream *blamed = weir__soft_error_stream(s);
@@ -394,7 +395,7 @@ bool weir__soft_surrender(struct weir__soft_stream *s)
 {
     uint64_t consumed = s->consumed;
 
-    /* After the subtraction another thread may have the stream. */
+    /* Reset first: after the subtraction another thread may hold the token. */
     s->known = s->consumed = 0;
     if (atomic_fetch_sub(&s->pending, consumed) == consumed)
         return true;

@@ -1,6 +1,7 @@
-/* Reports for timeouts: who holds what and who waits for whom. Streams of all devices of one kind
- * are nodes, their waits are edges; a cycle is reported if there is one. Everything is read while
- * it changes: a report is a snapshot for people. */
+/* Reports for timeouts: which streams hold which cores, and which stream waits for which. Streams
+ * of all devices of one kind are nodes, their waits are edges; a cycle is reported if there is one.
+ * The streams keep running while they are read, so a report may be inconsistent: it is for
+ * people. */
 #include "soft/soft.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ bool weir__soft_untimed(weir_device *dev)
     return found;
 }
 
-/* ---- what is stuck ---- */
+/* ---- taking the snapshot ---- */
 
 enum { MOST_STREAMS = 128, MOST_MISSING = 8 };
 
@@ -37,16 +38,16 @@ struct stuck {
     struct weir__soft_stream *stream;
     const weir_device *dev;
     uint64_t done, queued;
-    /* Copies, made while the device cannot let go of the texts: "" without an operator. */
+    /* Copies, made under the device lock, which keeps the texts valid; "" without an operator. */
     char name[sizeof(((weir_stream *)NULL)->name)], doing[64];
     enum why why;
     unsigned cube, vector; /* cores it holds */
     unsigned wants;        /* of `kind` */
     enum weir__core_kind kind;
-    struct weir__soft_stream *other; /* it waits for, up to its command `seq` */
+    struct weir__soft_stream *other; /* it waits for command `seq` of this stream */
     uint64_t seq;
     uint64_t abroad; /* the id of a device of another kind that it waits for */
-    const weir_device *missing[MOST_MISSING]; /* whose ranks have not come */
+    const weir_device *missing[MOST_MISSING]; /* devices whose ranks have not arrived */
     int ranks[MOST_MISSING], nmissing;
     bool reachable;
 };
@@ -67,8 +68,8 @@ static unsigned count_bits(const uint64_t *bits)
     return n;
 }
 
-/* The command at the head of a stream that waits in the scheduler: under its lock nobody
- * takes the stream out, so nobody moves the head. NULL if there is none. */
+/* Returns the command at the head of a stream that waits in the scheduler; NULL if there is none.
+ * The caller holds the scheduler lock, so nobody takes the stream out or moves its head. */
 static const struct weir__cmd *head_of(const struct weir__soft_stream *s)
 {
     const struct weir__cmd *cmd = (const struct weir__cmd *)(s->head->bytes + s->head_at);
@@ -82,7 +83,7 @@ static const struct weir__cmd *head_of(const struct weir__soft_stream *s)
     return cmd;
 }
 
-/* What the scheduler knows of it. */
+/* Reads from the scheduler which cores the stream wants or holds. */
 static void see_cores(struct stuck *k, struct weir__sched *sched)
 {
     struct weir__soft_stream *s = k->stream;
@@ -102,10 +103,11 @@ static void see_cores(struct stuck *k, struct weir__sched *sched)
             snprintf(k->doing, sizeof k->doing, "%s", cmd->name);
     } else if (*k->doing) {
         k->why = RUNS;
-        /* s->run.cmd may be long gone; what a gang holds is there while it holds it. */
+        /* Do not read s->run.cmd: it may be freed. A gang's core sets are valid while it has
+         * them. */
         k->cube = count_bits(s->run.gang_cube);
         k->vector = count_bits(s->run.gang_vector);
-        if (!k->cube && !k->vector) /* outside of s->run one worker runs it alone */
+        if (!k->cube && !k->vector) /* not a gang; s->run is unused if one worker runs it alone */
             k->cube = s->run.running ? s->run.running : 1;
     }
     weir__spin_unlock(&sched->lock);
@@ -147,7 +149,7 @@ static void see_device(struct snapshot *all, weir_device *dev)
     weir__device_unlock(dev);
 }
 
-/* A participant that waits for the ranks in `missing`. */
+/* Notes that the participant waits for the ranks in `missing`. */
 static void see_participant(const struct weir__participant *participant, const weir_group *group,
                             const struct weir__ranks *missing, void *user)
 {
@@ -169,7 +171,7 @@ static void see_participant(const struct weir__participant *participant, const w
     }
 }
 
-/* ---- who waits for whom ---- */
+/* ---- the graph of waits ---- */
 
 static bool waits_for(const struct stuck *a, const struct stuck *b)
 {
@@ -201,7 +203,7 @@ static void reach(struct snapshot *all, int from)
             reach(all, to);
 }
 
-/* A path from `at` that comes back to where it was: left in path[*from .. npath-1]. */
+/* Searches for a cycle that is reachable from `at`. True: it is path[*from .. npath-1]. */
 static bool find_cycle(struct snapshot *all, int at, int *from)
 {
     for (int i = 0; i < all->npath; i++)
@@ -231,7 +233,7 @@ static void say_cores(struct weir__text *text, unsigned cube, unsigned vector)
                        vector == 1 ? "" : "s");
 }
 
-/* The stream's name, if it is among those that were seen. */
+/* Returns the stream's name if it is in the snapshot, else "?". */
 static const char *name_of(const struct snapshot *all, const struct weir__soft_stream *s)
 {
     for (int i = 0; i < all->n; i++)
@@ -248,7 +250,7 @@ static void say_stuck(struct weir__text *text, const struct snapshot *all, const
                        : k->kind == WEIR__CORE_CUBE   ? "cube "
                                                       : "mix ";
 
-    weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands over, ",
+    weir__text_add(text, "\n  stream '%s' of device %llu (%s): %llu of %llu commands completed, ",
                    k->name, (unsigned long long)k->dev->id, k->dev->props.name,
                    (unsigned long long)k->done, (unsigned long long)k->queued);
     if (*k->doing)
@@ -304,7 +306,7 @@ void weir__soft_report(weir_device *const *devs, int ndevs, struct weir__text *r
     struct snapshot *all = weir__calloc(1, sizeof *all);
     int from;
 
-    if (!all) /* a report less is no error more */
+    if (!all) /* out of memory: the timeout is reported without these lines */
         return;
     for (weir_device *d = weir__devices_hold(); d; d = d->next_open)
         if (d->driver == devs[0]->driver)

@@ -1,19 +1,20 @@
 /* Run queues: ready streams of the default priority, one queue for each worker of a device.
  *
- * The scheduler (sched.h) decides who goes first and grants cores, under one lock. Most streams
- * need none of that: they have the default priority, and every worker can have a core. Those go
- * to the run queue of their home, the worker that ran them last, and touch nothing that the other
- * workers touch. A worker whose own queue is empty steals from the others.
+ * The scheduler (sched.h) orders streams and grants cores, under one lock. Most streams need
+ * neither: they have the default priority, and every worker can have a core. Such a stream is put
+ * into the run queue of its home, the worker that ran it last, and shares no cache line with the
+ * other workers. A worker whose own queue is empty steals from the others.
  *
- * A token in a run queue is the scheduler's as far as the protocol in soft.h is concerned: nobody
- * runs the stream, and whoever takes it out of the queue holds the token.
+ * In the protocol of soft.h, the token of a stream in a run queue belongs to the scheduler: nobody
+ * runs the stream, and the thread that takes the stream out of the queue becomes the holder.
  *
- * While a gang waits for cores, everybody competes in the scheduler: run queues are emptied into
+ * While a gang waits for cores, all streams compete in the scheduler: run queues are emptied into
  * it and stay empty until the gang has started. A device without run queues has runqs == NULL.
  *
- * `filled` is stored inside the lock and read outside. Whoever adds stores it and then looks for
- * sleepers; whoever goes to sleep counts as one and then reads it of all queues; both
- * sequentially consistent, so one of them sees the other (cpu/rest.c).
+ * `filled` is stored inside the lock and read outside. A thread that adds a stream stores `filled`
+ * and then reads the number of sleepers. A worker that goes to sleep counts itself as a sleeper and
+ * then reads `filled` of all queues. All are sequentially consistent, so at least one of the two
+ * sees the other (cpu/rest.c).
  */
 #ifndef WEIR_SOFT_RUNQ_H
 #define WEIR_SOFT_RUNQ_H
@@ -43,18 +44,18 @@ void weir__runqs_close(struct weir__soft_device *dev);
 
 /* Puts the stream at the end of its home's queue; false if it must go to the scheduler. */
 bool weir__runq_offer(struct weir__soft_device *dev, struct weir__soft_stream *s);
-/* Whether it may be in a run queue now. */
+/* True if the stream may be in a run queue now. */
 bool weir__runq_takes(const struct weir__soft_device *dev, const struct weir__soft_stream *s);
 /* Puts `before` in front of the queue and `after` behind it; both are empty afterwards. */
 void weir__runq_put(struct weir__runq *q, struct weir__soft_list *before,
                     struct weir__soft_list *after);
-/* The first stream of the queue; NULL if there is none. */
+/* Removes the first stream of the queue and returns it; NULL if the queue is empty. */
 struct weir__soft_stream *weir__runq_take(struct weir__runq *q);
-/* All of them, behind those of `list`. */
+/* Moves all streams of the queue to the end of `list`. */
 void weir__runq_take_all(struct weir__runq *q, struct weir__soft_list *list);
-/* The stream itself, if it is among the first few of its queue. */
+/* Removes this stream from its home's queue. False if it is not among the first few there. */
 bool weir__runq_take_out(struct weir__soft_device *dev, struct weir__soft_stream *s);
-/* Moves whatever is in run queues to the scheduler. */
+/* Moves all streams from run queues to the scheduler. */
 void weir__runqs_empty(struct weir__soft_device *dev);
 
 static inline uint32_t weir__runq_has(const struct weir__runq *q)

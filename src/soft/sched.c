@@ -86,8 +86,8 @@ struct demand {
     unsigned cube, vector;
 };
 
-/* What `blocks` blocks of that kind take at once. A device with one vector core
- * gives a mix block that one. */
+/* Returns the cores that `blocks` blocks of that kind take at once. A mix block takes two vector
+ * cores, or one if the device has only one. */
 static struct demand demand_of(const struct weir__sched *sched, enum weir__core_kind kind,
                                unsigned blocks)
 {
@@ -171,7 +171,8 @@ static void close_doors(struct doors *closed, struct demand d)
     closed->vector |= d.vector > 0;
 }
 
-/* Tries one stream; a gang that must wait closes its doors, and so does the elder. */
+/* Tries to start or help one stream. A gang that must wait closes its doors, and so does the
+ * elder. */
 static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
                        struct weir__grant *grant, struct doors *closed)
 {
@@ -218,7 +219,8 @@ static bool try_stream(struct weir__sched *sched, struct weir__soft_stream *s,
     return false;
 }
 
-/* Whether it takes several cores at once: others could take those one by one, again and again. */
+/* True if the stream takes several cores at once. Without a closed door, streams that need one core
+ * each could take free cores one by one and starve it. */
 static bool needs_several(const struct weir__soft_stream *s)
 {
     return s->entry.want == WEIR__WANTS_GANG || s->entry.kind == WEIR__CORE_MIX;

@@ -1,11 +1,11 @@
-/* Waiters for a command of a stream: other streams, host threads, relays. A waiter is
- * never missed: docs/ARCHITECTURE.md, "The token", has the pairing. */
+/* Waiters for a command of a stream: other streams, host threads, relays. No waiter is missed: the
+ * memory-ordering pairing is in docs/ARCHITECTURE.md, "The token". */
 #include "device/relay.h"
 #include "soft/soft.h"
 
 enum { LOCKED = 1, ONE = 2 };
 
-/* Returns the count, to be given back to unlock_waiters. */
+/* Returns the word with the number of waiters, to be passed to unlock_waiters. */
 static uint32_t lock_waiters(struct weir__soft_stream *s)
 {
     uint32_t seen;
@@ -121,18 +121,18 @@ bool weir__soft_pass_relay(struct weir__soft_stream *s, struct weir__relay *rela
     return true;
 }
 
-/* Hands the waiter's stream on, or wakes its host thread. */
+/* Appends the waiter's stream to `woken`, or wakes its host thread. */
 static void wake(struct weir__soft_stream *s, struct weir__waiter *w, struct weir__soft_list *woken)
 {
     if (!w->stream) {
-        /* Once it is set the host may return and take *w with it. */
+        /* After the store the host thread may return, and *w is on its stack. */
         _Atomic uint32_t *word = &w->woken;
 
         weir__soft_host_is_up(w);
         atomic_store_explicit(word, 1, memory_order_release);
         weir__futex_wake(word, 1);
     } else if (w->stream->base.dev != s->base.dev) {
-        weir__soft_hand_back(w->stream); /* its threads are not the caller's */
+        weir__soft_hand_back(w->stream); /* another device's workers must run it */
     } else {
         weir__soft_append(woken, w->stream);
     }

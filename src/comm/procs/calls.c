@@ -1,9 +1,9 @@
-/* Ranks as processes: the transport of all engines.
+/* Ranks as processes: the transport of all engines. It implements the states of comm.h.
  *
- * As in comm.h. Each process has its own struct weir__rendezvous for a call, in group->rendezvous;
- * the list and the states of participants are under world->lock, what reports read under
- * group->lock as well. Nobody is ever LAST: who sees that all are there runs its part, at once or
- * when its progress thread lets the stream go on. */
+ * Each process has its own struct weir__rendezvous for a call, in group->rendezvous. world->lock
+ * guards the list and the states of participants; fields that reports read are changed under
+ * group->lock as well. No participant ever becomes LAST: a rank that sees that all have arrived
+ * runs its part, either at once or when its progress thread wakes the stream. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static void add_woken(struct weir__participant **list, struct weir__participant 
 void weir__procs_wake(struct weir__participant *list, const struct weir__participant *self)
 {
     while (list) {
-        struct weir__participant *next = list->woken; /* once woken it is somebody else's */
+        struct weir__participant *next = list->woken; /* read it first: waking gives up ownership */
 
         if (list != self)
             list->wake(list);
@@ -42,8 +42,8 @@ static struct weir__participant *participant_of(struct weir__rendezvous *m)
     return weir__containerof(m, struct weir__participant, own);
 }
 
-/* The thread that arrived or departed looks for its peers, and sees by itself what has become of
- * the call. */
+/* True if the thread that arrived or departed is polling. It reads the new state by itself, so it
+ * must not be woken. */
 static bool is_attended(const struct weir__rendezvous *m)
 {
     return ((const struct weir__visit *)m->more)->attended;
@@ -84,7 +84,8 @@ static void put_back(struct weir__procs_group *p, struct weir__visit *v)
     p->idle = v;
 }
 
-/* It is over here, or was given up: then others must know before its memory changes. */
+/* Ends a call that has completed on this rank or was given up. If it was given up, engine->give_up
+ * was called first: peers must know before this rank's memory changes. */
 static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__rendezvous **at = &p->group->rendezvous;
@@ -96,7 +97,7 @@ static void end(struct weir__procs_group *p, struct weir__rendezvous *m)
     *at = m->next;
     weir__spin_unlock(&p->group->lock);
     weir__visit_end(p->world, v);
-    if (!v->attended) /* else it is still looked at */
+    if (!v->attended) /* else a thread still polls with it */
         put_back(p, v);
 }
 
@@ -132,7 +133,7 @@ void weir__procs_break(struct weir__procs_group *p, weir_status status, const ch
 
         next = m->next;
         if (participant->state == WEIR__PARTICIPANT_RUNS)
-            continue; /* its part ends by itself */
+            continue; /* its part completes by itself */
         attended = is_attended(m);
         give_up(p, m,
                 participant->state == WEIR__PARTICIPANT_LEAVES ? WEIR__PARTICIPANT_OVER
@@ -152,7 +153,7 @@ void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous
     weir__procs_break(p, status, text, true, woken);
 }
 
-/* Everybody is here. */
+/* All ranks have arrived: the part may run. */
 static void let_run(struct weir__procs_group *p, struct weir__rendezvous *m,
                     struct weir__participant **woken)
 {
@@ -187,7 +188,8 @@ static void look_at_waiting(struct weir__procs_group *p, struct weir__rendezvous
     struct weir__ranks arrived, missing, gone;
     char text[500];
     int rank;
-    /* Read who is gone first: a rank may arrive and then go. */
+    /* Read which ranks are gone before reading which have arrived: a rank may arrive and then
+     * go. */
     bool any_gone = weir__procs_find_gone(p, &m->channel->members, &gone);
     enum weir__step step = engine_of(p)->meet(p, m, &arrived, woken);
 
@@ -260,8 +262,8 @@ void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
 
 /* ---- the transport ---- */
 
-/* Waits a little for peers that are about to come, without sleeping: most do. True if the call has
- * gone on; else the progress thread has it. Under world->lock, which is free meanwhile. */
+/* Polls for a short time, because most peers arrive soon. True if the call has progressed; else the
+ * progress thread takes over. Called under world->lock, which is released while polling. */
 static bool attend(struct weir__procs_group *p, struct weir__participant *participant, bool leaves,
                    struct weir__participant **woken)
 {
@@ -272,13 +274,13 @@ static bool attend(struct weir__procs_group *p, struct weir__participant *partic
     struct weir__visit *v = m->more;
 
     for (int look = 0; look < 2 && participant->state == waits; look++) {
-        if (engine->linger && !look && v->placed) { /* else calls before it are still there */
+        if (engine->linger && !look && v->placed) { /* not placed: earlier calls use the cell */
             v->attended = true;
             weir__mutex_unlock(&p->world->lock);
             engine->linger(p, m, v, leaves);
             weir__mutex_lock(&p->world->lock);
             v->attended = false;
-            if (participant->state != waits) { /* somebody was gone: it could go on, or broke */
+            if (participant->state != waits) { /* the link has continued the call or broken it */
                 if (participant->state != WEIR__PARTICIPANT_RUNS)
                     put_back(p, v);
                 return true;
@@ -291,7 +293,7 @@ static bool attend(struct weir__procs_group *p, struct weir__participant *partic
         if (leaves)
             look_at_leaving(p, m, woken);
         else
-            look_at_waiting(p, m, 0, woken); /* the progress thread sees who is late */
+            look_at_waiting(p, m, 0, woken); /* time 0: only the progress thread checks timeouts */
     }
     return participant->state != waits;
 }
@@ -326,7 +328,7 @@ static bool procs_arrive(struct weir__participant *participant, const struct wei
         }
     } else {
         begin(p, participant, meet, call, v);
-        look_at_waiting(p, &participant->own, 0, &woken); /* nobody is late yet */
+        look_at_waiting(p, &participant->own, 0, &woken); /* time 0: no timeout yet */
         parked = !attend(p, participant, false, &woken);
     }
     weir__mutex_unlock(&p->world->lock);
@@ -389,7 +391,8 @@ static void procs_abort(weir_group *g, weir_status status, const char *reason)
     weir__procs_wake(woken, NULL);
 }
 
-/* Ranks of one host run their parts at the same time. */
+/* Returns each rank's equal share of the host's hardware threads, because ranks of one host run
+ * their parts at the same time. */
 static unsigned share_of(const struct weir__procs_group *p)
 {
     int here = 0;
@@ -402,7 +405,7 @@ static unsigned share_of(const struct weir__procs_group *p)
 static weir_status procs_open(weir_group *g)
 {
     struct weir__procs_group *p = g->procs;
-    struct weir__participant *nobody = NULL; /* has called on it yet, so nobody is to be woken */
+    struct weir__participant *nobody = NULL; /* no calls have been made, so none is woken */
 
     weir__mutex_lock(&p->world->lock);
     p->group = g;
@@ -443,7 +446,7 @@ void weir__procs_see_gone(struct weir__world *w, int rank)
 
             if (p->world_rank[i] != rank)
                 continue;
-            look(p, 0, true, &woken); /* calls it has been at are over; others name it */
+            look(p, 0, true, &woken); /* complete the calls that the rank still took part in */
             if (atomic_load(&w->peers[rank].gone) == WEIR__GONE_LEFT ||
                 (w->engine->closed && w->engine->closed(p, i)))
                 continue;

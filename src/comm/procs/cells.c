@@ -20,7 +20,7 @@ size_t weir__cells_size(int ranks)
            WEIR__CELLS * ((1 + WEIR__CELL_NAMES) * cell_size(ranks) + n * n * cell_size(2));
 }
 
-/* Which of the names' places is that one's; -1: all are taken. */
+/* Returns the index of the name in the table, inserting it if needed; -1 if the table is full. */
 static int find_name(struct weir__cells *cells, const char *name)
 {
     uint64_t hash = weir__hash_text(name);

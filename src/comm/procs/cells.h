@@ -1,20 +1,24 @@
-/* Where ranks of one host meet: cells in shared memory, which every rank reads and writes.
+/* Rendezvous of ranks on one host: cells in shared memory that every rank reads and writes.
  *
- * The k-th call of a channel has cell k % WEIR__CELLS of the channel, in generation k /
- * WEIR__CELLS. A rank writes its record, then its bit of `arrived`, then counts itself. When all
- * are there everybody may read everybody's memory, and counts itself as having left when it has
- * done so. A rank that sees that all have left counts as acked; the last one empties the cell for
- * the next generation. Where all records carry their bytes nobody reads anybody's memory: a rank
- * leaves when it has copied the records, waits for nobody, and the last to leave empties the cell.
- * Of a call in rounds `nhalf` counts who has done the first; when all have, everybody goes on to
- * the second, and what they wrote in the first is read. A rank that gives the call up sets `failed`
- * before its memory may change.
+ * The k-th call of a channel uses cell k % WEIR__CELLS of the channel, in generation k /
+ * WEIR__CELLS. A rank writes its record, then sets its bit in `arrived`, then increments
+ * `narrived`. When all ranks have arrived, each may read the memory of the others. When it has done
+ * so, it increments `nleft`. A rank that sees that all have left increments `nacked`; the last one
+ * empties the cell for the next generation.
+ *
+ * If all records carry their bytes, no rank reads another's memory. Then a rank leaves as soon as
+ * it has copied the records, without waiting for the others, and the last to leave empties the
+ * cell.
+ *
+ * In a call in rounds, `nhalf` counts the ranks that have done the first round. When all have, they
+ * do the second round, which reads what was written in the first. A rank that gives up the call
+ * sets `failed` before its memory may change.
  */
 /* clang-format off */
 /*   who       writes, then reads                 partner   writes, then reads      so
- *   reader    nleft, then failed                 gives up  failed, then goes on    it knows that it read garbage
- *   arriver   its bit of arrived, then others'   arriver   the same                one of them sees both
- *   sleeper   sleeps, then the counts            the last  the count, then sleeps  the sleeper is rung
+ *   reader    nleft, then failed                 gives up  failed, then continues  the reader knows that it read garbage
+ *   arriver   its bit of arrived, then others'   arriver   the same                at least one sees both bits
+ *   sleeper   sleeps, then the counts            the last  the count, then sleeps  the sleeper is woken
  */
 /* clang-format on */
 #ifndef WEIR_COMM_PROCS_CELLS_H
@@ -28,19 +32,21 @@
 
 enum { WEIR__CELLS = 16, WEIR__CELL_NAMES = 512 };
 
-/* Of few bytes the first cache line is all that others read, if their calls are alike. What is
- * rarely used stands behind the arguments. */
+/* If calls are alike and show few bytes, peers read only the first cache line of a record. Rarely
+ * used fields are at the end. */
 enum { WEIR__RECORD_FEW = 32 };
 struct weir__record {
     _Alignas(64) uint64_t call;
-    /* Of all that must be the same, and of nothing else that kernels read but addresses: whose are
-     * equal are alike. 0: the record must be read. */
+    /* A hash of everything that must be equal on all ranks. It is set only if kernels read nothing
+     * else from the arguments except addresses, so equal digests mean that the calls are alike. 0:
+     * peers must read the whole record. */
     uint64_t digest;
     uint32_t args_size, nshown;
-    /* Shown bytes stand behind the arguments, at places' offsets from them: how many bytes of
-     * `args` are used. 0: they are where the places say. */
+    /* Not 0: the record contains the shown bytes. They are in `args`, behind the arguments, at the
+     * offsets of the places; `carried` is the number of bytes used in `args`. 0: the shown bytes
+     * are in the memory that the places name. */
     uint32_t carried, reserved;
-    unsigned char few[WEIR__RECORD_FEW]; /* the bytes, if what is shown is one piece so small */
+    unsigned char few[WEIR__RECORD_FEW]; /* a copy of the shown bytes if they are one small piece */
     char reduce[8], label[32], what[32];
     struct {
         uint64_t offset;
@@ -48,26 +54,26 @@ struct weir__record {
     } shown[WEIR__CODE_SHOWN];
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX];
     unsigned char handles[WEIR__CODE_SHOWN][WEIR__SHARE_HANDLE]; /* of a device's memory */
-    unsigned char unique[128]; /* nccl: what the communicator of a pair is made by */
+    unsigned char unique[128]; /* nccl: the unique id for the communicator of a pair */
 };
 
 struct weir__cell {
     _Alignas(64) _Atomic uint64_t generation;
-    _Atomic uint32_t narrived, nleft, nacked; /* how many have */
-    _Atomic uint32_t nhalf;  /* of a call in rounds: how many have done the first */
-    _Atomic uint32_t failed; /* somebody has given it up */
-    _Atomic uint32_t wanted; /* somebody waits for the next generation */
-    _Atomic uint32_t sleeps; /* somebody has stopped looking: ring */
+    _Atomic uint32_t narrived, nleft, nacked; /* numbers of ranks */
+    _Atomic uint32_t nhalf;  /* of a call in rounds: ranks that have done the first round */
+    _Atomic uint32_t failed; /* 1: a rank has given up the call */
+    _Atomic uint32_t wanted; /* 1: a rank waits for the next generation */
+    _Atomic uint32_t sleeps; /* 1: a rank has stopped polling: ring its bell */
     _Atomic uint64_t arrived[WEIR__RANK_WORDS]; /* bit per rank of the group */
     struct weir__record records[];              /* by member */
 };
 
-/* The beginning of the shared memory. Cells of the whole group follow, then those of each pair,
+/* The start of the shared memory. The cells of the whole group follow, then those of each pair,
  * then those of names that graph files give. */
 struct weir__cells {
-    _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* who has destroyed the group */
-    /* Hashes of names: whoever comes first takes the first place that is free from its hash on. Two
-     * names of one hash would wait for each other until the timeout. */
+    _Alignas(64) _Atomic uint64_t closed[WEIR__RANK_WORDS]; /* ranks that have closed the group */
+    /* A hash table of names, with linear probing; the first rank that uses a name inserts its hash.
+     * Two names with the same hash would wait for each other until the timeout. */
     _Atomic uint64_t names[WEIR__CELL_NAMES];
     char room[8192 - sizeof(uint64_t[WEIR__RANK_WORDS + WEIR__CELL_NAMES])];
 };
@@ -75,10 +81,10 @@ struct weir__cells {
 _Static_assert(offsetof(struct weir__record, reduce) == 64, "a line is enough");
 
 size_t weir__cells_size(int ranks);
-/* NULL if the group has WEIR__CELL_NAMES names already. */
+/* Returns the cell of the call; NULL if the group has WEIR__CELL_NAMES names already. */
 struct weir__cell *weir__cell_of(struct weir__cells *cells, const struct weir__channel *channel,
                                  uint64_t call);
-/* Which record of its cell is that rank's. */
+/* Returns the index of the rank's record in the channel's cells. */
 static inline int weir__cell_place(const struct weir__channel *channel, int rank)
 {
     return *channel->name ? weir__ranks_below(&channel->members, rank) : rank;

@@ -1,40 +1,40 @@
-/* What an engine is: how the ranks of a world meet and how bytes get from one to another. The
- * control channel (hub, link), the states of calls (calls.c) and the progress thread (members.c)
- * are common to all.
+/* An engine lets the ranks of a world meet and moves bytes between them. The control channel (hub,
+ * link), the states of calls (calls.c) and the progress thread (members.c) are common to all
+ * engines. The functions of a call:
  *
- *   arrives  ─ show ─▶ a record of the call, with what peers may read
- *            ─ meet ─▶ WAITS … HERE: rendezvous->args has every member's arguments, with pointers
- *                      that kernels of this rank can read
- *   the part runs, on the rank's own device
- *   departs  ─ leave ▶ the part is done
- *            ─ left ─▶ nobody needs this rank's bytes any more
- *   is given up at any time before ─ give_up ─▶ nothing of the call touches the rank's memory
+ *   show      makes the record of the call, which says what peers may read
+ *   meet      WAITS, then HERE: rendezvous->args has every member's arguments, with pointers that
+ *             kernels of this rank can read
+ *             ... the part runs, on the rank's own device ...
+ *   leave     the part has run
+ *   left      WAITS, then HERE: no peer needs this rank's bytes any more
+ *   give_up   at any time before: afterwards the call no longer accesses this rank's memory
  *
- * All but `show` are called under world->lock and do not block. A group breaks through
- * weir__procs_break_over. */
+ * These functions except `show` are called under world->lock and do not block. To break a group,
+ * engines call weir__procs_break_over. */
 #ifndef WEIR_COMM_PROCS_ENGINE_H
 #define WEIR_COMM_PROCS_ENGINE_H
 
 #include "comm/procs/cells.h"
 
-/* Shared memory of a process by itself: peers ring. */
+/* Shared memory of a process, in which peers ring its bell. */
 struct weir__home {
     _Alignas(64) _Atomic uint32_t bell;
 };
 
-/* A call of this rank that is under way. */
+/* A call of this rank that is in progress. */
 struct weir__visit {
     struct weir__visit *next;
     struct weir__cell *cell; /* shm */
     uint64_t generation;
     bool placed;             /* its record is in the cell */
-    bool quick;              /* all records carry their bytes, and are copied: the cell is left */
-    struct weir__ranks fits; /* whose records were found to fit */
-    uint64_t slept_ns;       /* shm: since when nobody looks for peers; 0: somebody does */
-    bool attended; /* the thread that arrived or departed looks after it: nobody else wakes it */
+    bool quick;              /* all records carry their bytes, and were copied: the cell was left */
+    struct weir__ranks fits; /* the ranks whose records were found to fit */
+    uint64_t slept_ns;       /* shm: since when no thread polls for peers; 0: a thread polls */
+    bool attended; /* the thread that arrived or departed polls: no other thread may wake it */
     struct weir__mpi_call *mpi;
-    const struct weir__meet
-        *own; /* this rank's arguments with room that was made; NULL: as given */
+    const struct weir__meet *own; /* this rank's arguments with the address of memory that
+                                   * weir__visit_make_room allocated; NULL: unchanged */
     int nstaged;
     struct {
         void *piece;
@@ -56,16 +56,16 @@ struct weir__procs_group {
     int ranks;
     struct weir__cells *cells; /* shm */
     bool owns_cells;
-    /* Of the whole group's cells: the digest of this rank's latest record there; 0 if that may be
-     * any. Written by whoever may write the record. */
+    /* For each cell of the whole group: the digest of this rank's latest record there; 0 if not
+     * known. Written by the thread that may write the record. */
     uint64_t written[WEIR__CELLS];
-    struct weir__reached *reached;   /* the cells of others */
+    struct weir__reached *reached;   /* the mapping of `cells`, if another rank owns them */
     void *comm;                      /* mpi: the communicator */
-    struct weir__mpi_names *names;   /* mpi: of calls by name; NULL before the first */
-    struct weir__mpi_counts *counts; /* mpi: of messages; NULL before `open` */
+    struct weir__mpi_names *names;   /* mpi: messages of calls by name; NULL before the first */
+    struct weir__mpi_counts *counts; /* mpi: numbers of messages; NULL before `open` */
     struct weir__nccl *nccl;
-    struct weir__visit *idle; /* under world->lock */
-    weir_status early;        /* others broke it before it was made here */
+    struct weir__visit *idle; /* unused visits; under world->lock */
+    weir_status early;        /* not 0: another rank broke the group before it was made here */
     char early_text[WEIR__WIRE_TEXT];
     int world_rank[]; /* by rank */
 };
@@ -73,101 +73,106 @@ struct weir__procs_group {
 enum weir__step {
     WEIR__STEP_WAITS,
     WEIR__STEP_HERE,
-    WEIR__STEP_BROKE, /* the group is broken; the call is gone */
+    WEIR__STEP_BROKE, /* the group broke; the call was given up */
 };
 
 struct weir__engine {
     const char *name;
-    const char *promise; /* in a few words, for lists */
-    bool by_host;        /* what peers get of a device's memory goes through the host's */
-    bool rounds;         /* calls in rounds: `leave` and `left` look at participant->round */
-    /* Why it cannot be used on this host, in words that stay; NULL if it can. NULL: always. */
+    const char *promise; /* a short description, for lists */
+    bool by_host;        /* peers get copies of device memory through host memory */
+    bool rounds;         /* supports calls in rounds: `leave` and `left` read participant->round */
+    /* Returns why the engine cannot be used on this host, as text that is never freed; NULL if it
+     * can. The function NULL: always available. */
     const char *(*unavailable)(void);
-    /* Before the first group and after the last. `join` meets the other ranks.
+    /* Called before the first group and after the last. `join` meets the other ranks.
      * returns  an error that names the rank that cannot be reached. */
     weir_status (*join)(struct weir__world *world, int64_t timeout_ns);
     void (*part)(struct weir__world *world);
-    /* A group's own. `open` meets the other members; bits are ranks of the world. */
+    /* Open and close a group. `open` meets the other members; `members` are ranks of the world. */
     weir_status (*open)(struct weir__procs_group *p, const struct weir__ranks *members,
                         int64_t timeout_ns);
     void (*close)(struct weir__procs_group *p);
-    /* Before `close`, while the group is whole and still known to the link: returns when others
-     * have what this rank sent them, or are gone. Takes locks by itself. NULL: they always have. */
+    /* Called before `close`, while the link still knows the group. Returns when the other members
+     * have received what this rank sent them, or are gone. Takes locks itself. NULL: sent data
+     * never needs this rank again. */
     void (*quit)(struct weir__procs_group *p);
-    /* The link heard that a member, by its rank of the group, closes it, or has received what this
-     * rank sent. Under world->lock. NULL if `quit` is. */
+    /* A member (its rank in the group) closes the group, or has received what this rank sent. Under
+     * world->lock. NULL if `quit` is. */
     void (*see_close)(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
                       struct weir__participant **woken);
-    /* Fills the visit, whose record is there; false with the error said. Takes no lock. */
+    /* Completes the visit, whose record is filled. False, with the thread's error set, on failure.
+     * Takes no lock. */
     bool (*show)(struct weir__procs_group *p, struct weir__visit *visit,
                  const struct weir__meet *meet, uint64_t call, const struct weir__code_shown *shown,
                  int nshown);
-    /* `arrived` gets the members that are known to be here. */
+    /* Writes the members that are known to have arrived to `arrived`. */
     enum weir__step (*meet)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__ranks *arrived, struct weir__participant **woken);
-    /* Queues the part on the device's own queue instead of the part's kernel; called without locks
-     * when all are there. NULL: parts are kernels. */
+    /* Queues the part on the device's native queue, in place of the part's kernel. Called without
+     * locks when all ranks have arrived. NULL: parts are kernels. */
     weir_status (*run)(struct weir__procs_group *p, struct weir__rendezvous *m, void *queue);
-    /* Calls of a plan that go into the device's graph of it; all four are there or none is.
-     * `may_record`: whether it can be one of them. `is_new` says once of every kind of call that
-     * there was none like it. `record` puts it into the capture that `queue` is in: nobody is met,
-     * and calls of a group are recorded by number. `launch` has the graph, which has `calls` of the
-     * group, launched on the queue, when the first of them may run. All without locks. */
+    /* Calls of a plan that become part of the device's graph. Either all four functions are NULL or
+     * none. `may_record` returns true if the call can be recorded. `is_new` returns true for the
+     * first call of each kind. `record` adds the call to the capture that `queue` is in; it does
+     * not meet other ranks, and calls of a group are recorded in order of their numbers. `launch`
+     * launches a graph with `calls` calls of the group on the queue; it is called when the first of
+     * them may run. All are called without locks. */
     bool (*may_record)(const struct weir__meet *meet);
     bool (*is_new)(struct weir__procs_group *p, const struct weir__meet *meet);
     weir_status (*record)(struct weir__procs_group *p, const struct weir__meet *meet, void *queue);
     weir_status (*launch)(struct weir__procs_group *p, int calls,
                           weir_status (*launch)(void *user, void *queue), void *user, void *queue);
     void (*leave)(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed);
-    /* Without locks, for a call whose record is placed and that only this thread goes on with:
-     * looks for a little while whether all have arrived or, with `leaves`, left. Of the visit it
-     * reads what stays as it is. NULL: it does not pay. */
+    /* Polls for a short time until all ranks have arrived or, with `leaves`, have left. Called
+     * without locks, for a call whose record is placed and that only this thread continues. Reads
+     * only fields of the visit that do not change. NULL: polling does not pay. */
     void (*linger)(const struct weir__procs_group *p, const struct weir__rendezvous *m,
                    const struct weir__visit *visit, bool leaves);
-    /* The thread stops looking: the others ring from now on. Under world->lock. NULL: they do. */
+    /* Called before the thread stops polling: from now on peers must ring this rank's bell. Under
+     * world->lock. NULL: they always ring. */
     void (*sleep)(const struct weir__rendezvous *m);
     /* As weir__transport.at_once; the arguments of peers are in again->visit. Takes no lock. NULL:
-     * it has no such way. */
+     * not supported. */
     enum weir__at_once (*at_once)(struct weir__procs_group *p, struct weir__again *again,
                                   uint64_t call);
-    /* `left` gets the members that are known to be done. */
+    /* Writes the members that are known to have left to `left`. */
     enum weir__step (*left)(struct weir__procs_group *p, struct weir__rendezvous *m,
                             struct weir__ranks *left, struct weir__participant **woken);
     void (*give_up)(struct weir__procs_group *p, struct weir__rendezvous *m);
-    /* Whether a rank, or for -1 any, will never come to this group again. NULL: the link knows all.
-     */
+    /* True if the rank (-1: any rank) has closed the group and will make no more calls. NULL: only
+     * the link tells that. */
     bool (*closed)(const struct weir__procs_group *p, int rank);
-    /* Whether messages of a rank that has left are still on their way. NULL: they never are. */
+    /* True if messages of a rank that has left are still in flight. NULL: they never are. */
     bool (*may_come)(const struct weir__procs_group *p, int rank);
-    /* Whether that rank's call of this number is there. NULL: nobody can tell before it is met. */
+    /* True if that rank's call of this number has arrived. NULL: the engine cannot tell. */
     bool (*has_arrived)(const struct weir__procs_group *p, const struct weir__channel *channel,
                         uint64_t call, int rank);
-    /* The group has just been broken. NULL: nothing to do. */
+    /* Called right after the group broke. NULL: nothing to do. */
     void (*broken)(struct weir__procs_group *p);
-    /* How long the progress thread may sleep if nobody rings its bell; calls_under_way says
-     * whether there is anything to wait for, *woken who goes on. NULL: as long as it likes. */
+    /* Returns how long the progress thread may sleep if nobody rings its bell. `calls_under_way`:
+     * calls are in progress; *woken: participants that will be woken. NULL: no limit. */
     int64_t (*pause)(struct weir__world *world, bool calls_under_way,
                      struct weir__participant **woken);
 };
 extern const struct weir__engine weir__shm_engine, weir__mpi_engine, weir__nccl_engine;
 
-/* By name; NULL if there is none. */
+/* Returns the engine of that name; NULL if there is none. */
 const struct weir__engine *weir__engine_find(const char *name);
-/* All of them, for lists; NULL past the last. */
+/* Returns the i-th engine; NULL past the last. */
 const struct weir__engine *weir__engine_at(int i);
 
-/* Why an engine cannot be used; zero at first. */
+/* Why an engine cannot be used; initially zeroed. */
 struct weir__engine_reason {
     struct weir__mutex lock;
     char text[300];
 };
-/* For `unavailable`: the calling thread's last error, kept at the first call. */
+/* For `unavailable`: the first call copies the calling thread's last error. Returns the copy. */
 const char *weir__engine_keep_reason(struct weir__engine_reason *why);
 
 /* ---- members.c ---- */
 
-/* Gives `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and takes theirs, by rank of the
- * world. */
+/* Sends `bytes` bytes, at most WEIR__ENGINE_BLOB, to all members and receives theirs, indexed by
+ * rank of the world. */
 enum { WEIR__ENGINE_BLOB = 128 };
 weir_status weir__engine_gather(struct weir__world *world, const char *key,
                                 const struct weir__ranks *members, int64_t timeout_ns,
@@ -175,52 +180,52 @@ weir_status weir__engine_gather(struct weir__world *world, const char *key,
 
 /* ---- visit.c: without locks ---- */
 
-/* What this rank's record says, and what the engine makes of it.
- * returns  NULL with the error said. */
+/* Fills this rank's record in `idle`, or in a new visit if that is NULL, and calls engine->show.
+ * returns  NULL with the thread's error set. */
 struct weir__visit *weir__visit_make(struct weir__procs_group *p, struct weir__visit *idle,
                                      const struct weir__meet *meet, uint64_t call);
-/* Gives the copies back. */
+/* Frees the staged copies. */
 void weir__visit_end(const struct weir__world *world, struct weir__visit *visit);
-/* Copies bytes to shared memory, for as long as the visit; false with the error said. */
+/* Copies bytes to shared memory that is freed with the visit. False with the thread's error set. */
 bool weir__visit_stage(const struct weir__world *world, struct weir__visit *visit, const void *from,
                        size_t bytes);
-/* The same for bytes that are not there yet, in the host's memory: this rank's part finds the room
- * in visit->own, and peers read there what it writes. NULL with the error said. */
+/* Allocates host memory for bytes that this rank's part will write and peers will read. The part
+ * finds the address in visit->own. Freed with the visit. NULL with the thread's error set. */
 void *weir__visit_make_room(struct weir__visit *visit, const struct weir__meet *meet,
                             const struct weir__code_shown *shown);
-/* The arguments of rank `rank`, which wrote the record; the pointers that it shows are `at`. False
- * with the error said. */
+/* Writes to *out the arguments of rank `rank`, which wrote the record, with its shown pointers
+ * replaced by `at`. False with the thread's error set if the record is malformed. */
 bool weir__record_read(const struct weir__record *record, struct weir__channel *channel, int rank,
                        void *const *at, struct weir__meet *out);
-/* Whether that rank's record and this meet fit; else `text` says both sides. */
+/* True if that rank's record and this meet fit; else `text` describes both. */
 bool weir__record_fits(const struct weir__record *record, const struct weir__meet *meet, char *text,
                        size_t size);
 
-/* Whether this rank's part of the call runs again when all have run it. */
+/* True if the call has two rounds and this rank's part has run only the first. */
 bool weir__procs_round_follows(const struct weir__procs_group *p, const struct weir__rendezvous *m);
 
 /* ---- gone.c: under world->lock ---- */
 
-/* Which of the members will not come any more, but for what they have done already. False if there
- * is none, and then `gone` is not written. */
+/* Writes to `gone` the members that will make no more calls; calls that they have already made may
+ * still be in flight. False if there is none; then `gone` is not written. */
 bool weir__procs_find_gone(const struct weir__procs_group *p, const struct weir__ranks *members,
                            struct weir__ranks *gone);
-/* What happened to one of them. */
+/* Writes what happened to a member that is gone. */
 void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *text, size_t size);
 
 /* ---- calls.c ---- */
 
-/* Breaks the group here, and with `tell` everywhere. Under world->lock. */
+/* Breaks the group on this rank and, with `tell`, on all ranks. Under world->lock. */
 void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
                        bool tell, struct weir__participant **woken);
-/* The same over a call, which is named. */
+/* Breaks the group on all ranks because of a call, which the reason names. Under world->lock. */
 void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
                             weir_status status, const char *why, struct weir__participant **woken);
-/* Goes on with whatever of the group can go on. Under world->lock. */
+/* Checks all calls of the group and continues those that can continue. Under world->lock. */
 void weir__procs_look(struct weir__procs_group *p, uint64_t now_ns,
                       struct weir__participant **woken);
 void weir__procs_wake(struct weir__participant *list, const struct weir__participant *self);
-/* Rings this rank's own bell: the progress thread looks. */
+/* Rings this rank's own bell, so that its progress thread checks its calls. */
 void weir__procs_poke(struct weir__world *world);
 
 #endif

@@ -1,4 +1,4 @@
-/* The engines there are. */
+/* The list of engines. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,8 @@
 
 #include "comm/procs/procs.h"
 
-/* Launchers by what they set. `job` names the job, so that two at once do not meet. */
+/* Launchers and their environment variables. `job` and `again` identify the job, so that ranks of
+ * two jobs on one host do not meet. */
 static const struct launcher {
     const char *name, *rank, *ranks, *local_ranks, *job, *again;
 } launchers[] = {
@@ -58,7 +59,7 @@ static weir_status read_launcher(const struct launcher **found, struct weir__pla
     return WEIR_OK;
 }
 
-/* All on one host, as far as the launcher says. */
+/* True if all ranks are on one host, according to the launcher. */
 static bool is_one_host(const struct launcher *l, int ranks)
 {
     const char *local = l->local_ranks ? getenv(l->local_ranks) : NULL;
@@ -71,7 +72,8 @@ static bool is_one_host(const struct launcher *l, int ranks)
     return !address || !strcmp(address, "localhost") || !strncmp(address, "127.", 4);
 }
 
-/* A file that processes of one job and one user agree on. What is no letter or digit becomes _. */
+/* Makes a file name that is the same for all processes of one job and user. Characters other than
+ * letters and digits become _. */
 static void name_file(const struct launcher *l, struct weir__place_in_job *p)
 {
     const char *parts[] = {l->job ? getenv(l->job) : NULL, l->again ? getenv(l->again) : NULL,
@@ -90,7 +92,7 @@ static void name_file(const struct launcher *l, struct weir__place_in_job *p)
                     : '_';
         }
     p->store[n] = 0;
-    if (!parts[0] && !parts[2]) /* ranks of one launcher have one parent */
+    if (!parts[0] && !parts[2]) /* no job id: ranks of one launcher have the same parent process */
         snprintf(p->store + n, sizeof p->store - (size_t)n, "-%d", (int)getppid());
 }
 
@@ -107,7 +109,7 @@ static weir_status find_store(const char *given, const struct launcher *l,
         strcpy(p->store, store);
     } else if (l && is_one_host(l, p->ranks)) {
         name_file(l, p);
-    } else if (address && port) { /* torchrun's own store has that port, so the next one */
+    } else if (address && port) { /* torchrun's own store uses that port: use the next one */
         snprintf(p->store, sizeof p->store, "%.200s:%ld", address,
                  strtol(port, NULL, 10) + (getenv("TORCHELASTIC_RUN_ID") ? 1 : 0));
     } else {
@@ -155,7 +157,7 @@ weir_status weir__procs_find_place(const weir_join_options *o, struct weir__plac
         return st;
     if ((st = find_store(o->store, l, p)) || (st = find_token(o->token, p)))
         return st;
-    /* weir launch listens already, and hands the socket to rank 0. */
+    /* weir launch has opened the listening socket and passes it to rank 0. */
     if (!o->store && !p->rank && getenv("WEIR_STORE_FD") &&
         (st = read_number("WEIR_STORE_FD", 3, 1 << 20, &p->listen_fd)))
         return st;

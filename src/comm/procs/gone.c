@@ -1,9 +1,9 @@
-/* Who is gone, as far as the link and the engine know. */
+/* Which ranks are gone, according to the link and the engine. */
 #include <stdio.h>
 
 #include "comm/procs/engine.h"
 
-/* Whether a member will not come any more, but for what it has done already. */
+/* True if the member will make no more calls and none of its messages are in flight. */
 static bool is_gone(const struct weir__procs_group *p, int rank)
 {
     const struct weir__engine *engine = p->world->engine;

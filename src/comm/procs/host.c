@@ -12,8 +12,8 @@
 #include "base/hash.h"
 #include "comm/procs/procs.h"
 
-enum { EXITING = 4 }; /* PF_EXITING of the kernel: the ninth field of stat, */
-enum { FIELDS = 6 };  /* the sixth after the state */
+enum { EXITING = 4 }; /* PF_EXITING in the kernel's flags */
+enum { FIELDS = 6 };  /* the flags are the sixth field of /proc/PID/stat after the state */
 
 char weir__process_state(uint32_t pid)
 {
@@ -33,7 +33,7 @@ char weir__process_state(uint32_t pid)
     close_paren = strrchr(text, ')');
     if (!close_paren || close_paren[1] != ' ' || !close_paren[2] || close_paren[3] != ' ')
         return 0;
-    /* Its connections are closed while it is on its way out. */
+    /* An exiting process closes its connections while its state is still R: count it as dead. */
     for (int i = 0, at = 4; i < FIELDS; i++, at = (int)(end - close_paren))
         flags = strtol(close_paren + at, &end, 10);
     if (flags & EXITING)
@@ -50,7 +50,7 @@ char weir__process_state(uint32_t pid)
     return 'R';
 }
 
-/* The number of this start of the system, and of the set that process numbers are of. */
+/* Combines the kernel's boot id with the PID namespace. */
 uint64_t weir__host_id(void)
 {
     static _Atomic uint64_t known;
@@ -79,6 +79,6 @@ int weir__host_threads(void)
     cpu_set_t set;
 
     if (sched_getaffinity(0, sizeof set, &set))
-        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more than a set has */
+        return (int)sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t has */
     return CPU_COUNT(&set);
 }

@@ -1,12 +1,14 @@
-/* The hub: a thread of rank 0 that knows which ranks are alive.
+/* The hub: a thread of rank 0 that detects which ranks are alive.
  *
- * A connection must begin with a hello message and the token: one that does not,
- * within HELLO_NS, is closed, and so is the oldest of those that have not said hello when there
- * are too many. A rank whose connection closes without a BYE is dead. One that has been silent is
- * looked up: stopped or dead, if it is of this host. One of another host is sent something, which
- * its system acknowledges (wire.h), and other ranks of that host say that it is stopped. A busy one
- * is left alone for SILENT_NS or SILENT_FAR_NS: from afar one that gets no processor looks just
- * like one that is stopped. */
+ * A connection must begin with a HELLO message that has the token. A connection that does not send
+ * it within HELLO_NS is closed. If too many connections have not sent it yet, the oldest of them is
+ * closed. A rank whose connection closes without a BYE is dead.
+ *
+ * If a rank of this host is silent for DOUBT_NS, the hub reads its process state: stopped or dead.
+ * To a silent rank of another host the hub sends a message, which that host's kernel must
+ * acknowledge (wire.h); other ranks on that host report a stopped rank. Otherwise a silent rank is
+ * not disconnected before SILENT_NS or SILENT_FAR_NS: over the network, a rank that gets no CPU
+ * cannot be distinguished from a stopped one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,9 +31,10 @@ enum { STRANGERS = 16, LOOK_MS = 100 };
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
 #define DOUBT_NS UINT64_C(400000000)
-#define PROBE_NS UINT64_C(150000000) /* with LOOK_MS and WEIR__CONN_REACH_MS less than a second */
-#define SILENT_NS UINT64_C(20000000000)    /* of this host, where stopped and dead are seen */
-#define SILENT_FAR_NS UINT64_C(5000000000) /* of another one, which may have no other rank */
+/* PROBE_NS + LOOK_MS + WEIR__CONN_REACH_MS is less than a second. */
+#define PROBE_NS UINT64_C(150000000)
+#define SILENT_NS UINT64_C(20000000000)    /* ranks on this host, whose state can be read */
+#define SILENT_FAR_NS UINT64_C(5000000000) /* on another host, which may have only one rank */
 
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *h, int rank)
 {
@@ -45,7 +48,7 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
 {
     for (struct weir__hub_peer *g = h->peers; g < h->peers + h->slots; g++)
         if (g->conn.fd >= 0 && g->rank >= 0 && g->rank != except)
-            weir__conn_send(&g->conn, type, payload, size); /* a dead one is seen later */
+            weir__conn_send(&g->conn, type, payload, size); /* a failure is noticed on reading */
 }
 
 /* ---- ranks come and go ---- */
@@ -75,7 +78,7 @@ static void refuse(struct weir__hub_peer *peer, const char *text)
     weir__conn_close(&peer->conn);
 }
 
-/* In the same time wherever they differ. */
+/* Compares in constant time. */
 static bool same_token(const char *a, const char *b)
 {
     unsigned differ = 0;
@@ -119,7 +122,8 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
         }
 }
 
-/* A rank of another host has looked at one of its neighbours, which the hub cannot see. */
+/* A rank of another host reports that a rank on its host is stopped. The hub cannot see that
+ * itself. */
 static void hear_stopped(struct weir__hub *h, const struct weir__hub_peer *from, int rank)
 {
     struct weir__hub_peer *peer = weir__hub_peer_of(h, rank);
@@ -129,7 +133,7 @@ static void hear_stopped(struct weir__hub *h, const struct weir__hub_peer *from,
         lose(h, peer, WEIR__GONE_STOPPED, STOPPED);
 }
 
-/* To one rank, from who says so. */
+/* Forwards the message to rank m->to, after checking that its sender is m->from. */
 static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir__wire_type type,
                     const struct weir__wire_close *m)
 {
@@ -169,7 +173,7 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
-    case WEIR__WIRE_GONE: /* of no other kind: the system tells the hub who died */
+    case WEIR__WIRE_GONE: /* ranks report stopped ranks only; a dead rank's connection closes */
         hear_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
         break;
     case WEIR__WIRE_CLOSES:
@@ -266,7 +270,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
         near = g->host == weir__host_id();
         if (!near && silent > PROBE_NS)
             weir__conn_send(&g->conn, WEIR__WIRE_PONG, &(struct weir__wire_ping){0},
-                            sizeof(struct weir__wire_ping)); /* an end is seen when it is read */
+                            sizeof(struct weir__wire_ping)); /* a failure is noticed on reading */
         if (silent < DOUBT_NS)
             continue;
         state = near ? weir__process_state(g->pid) : 0;
@@ -279,7 +283,8 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
     }
 }
 
-/* Rank 0 has left. The others may still be leaving: whoever dies meanwhile is still named. */
+/* True if the hub may stop. After rank 0 has left, it waits up to LINGER_NS for the other ranks to
+ * leave, so that a rank that dies meanwhile is still reported. */
 static bool is_over(const struct weir__hub *h)
 {
     uint64_t stop = atomic_load(&h->stop_ns);
@@ -316,7 +321,7 @@ static void *hub_main(void *user)
             if (g->conn.fd < 0 || g->conn.fd != fds[i + 2].fd)
                 continue;
             if (fds[i + 2].revents & POLLOUT && !weir__conn_flush(&g->conn))
-                fds[i + 2].revents |= POLLIN; /* reading says why */
+                fds[i + 2].revents |= POLLIN; /* reading will report the failure */
             if (fds[i + 2].revents & ~POLLOUT)
                 serve(h, g, payload);
         }

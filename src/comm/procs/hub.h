@@ -1,4 +1,5 @@
-/* Inside the hub: its ranks (hub.c), and what they gather (hub_gather.c). One thread has it all. */
+/* Inside the hub: its ranks (hub.c) and their gathers (hub_gather.c). Only the hub's thread uses
+ * this data. */
 #ifndef WEIR_COMM_PROCS_HUB_H
 #define WEIR_COMM_PROCS_HUB_H
 
@@ -6,9 +7,9 @@
 
 struct weir__hub_peer {
     struct weir__conn conn;
-    int rank; /* -1: a stranger */
+    int rank; /* -1: it has not sent a valid HELLO */
     uint32_t pid;
-    uint64_t host, last_ns; /* when its last message came, or it did */
+    uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
     bool left;
 };
 
@@ -24,22 +25,22 @@ struct weir__hub {
     int listen_fd, wake_fd, ranks;
     char token[WEIR__WIRE_TOKEN];
     pthread_t thread;
-    _Atomic uint64_t stop_ns; /* when it ends at the latest; 0: not yet */
+    _Atomic uint64_t stop_ns; /* the time at which the thread must end; 0: not set */
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct weir__gathering *gatherings;
-    int slots;                   /* for every rank, and some for strangers */
-    int slot_of[WEIR_MAX_RANKS]; /* of a rank that has come */
+    int slots;                   /* of `peers`: the ranks, and STRANGERS more */
+    int slot_of[WEIR_MAX_RANKS]; /* the index in `peers` of a rank that has come */
     struct weir__hub_peer peers[];
 };
 
-/* The connection of a rank; NULL if it has none. */
+/* Returns the rank's entry; NULL if the rank is not connected. */
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *hub, int rank);
 
 /* ---- hub_gather.c ---- */
 
 void weir__hub_gather(struct weir__hub *hub, int rank, const struct weir__wire_gather *message);
-/* That rank is gone, which `text` says: what it is a member of is not gathered. */
+/* The rank is gone: fails all gathers of which it is a member, with `text`. */
 void weir__hub_gather_without(struct weir__hub *hub, int rank, const char *text);
 void weir__hub_gather_look(struct weir__hub *hub, uint64_t now);
 void weir__hub_gather_end(struct weir__hub *hub);

@@ -1,4 +1,4 @@
-/* What members of a group tell each other: the hub has it until all have come. */
+/* Gathers: the hub collects a blob from each member of a group, then sends all blobs to all. */
 #include <stdio.h>
 #include <string.h>
 
@@ -62,7 +62,7 @@ void weir__hub_gather(struct weir__hub *h, int rank, const struct weir__wire_gat
         h->gatherings = g;
     }
     if (!g)
-        return; /* the members' own timeouts end it */
+        return; /* out of memory: the members' own timeouts will report it */
     g->nhere += !weir__ranks_has(&g->here, rank);
     weir__ranks_add(&g->here, rank);
     memcpy(g->all.blobs[rank], m->blob, sizeof m->blob);

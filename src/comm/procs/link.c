@@ -1,4 +1,4 @@
-/* A rank's connection to the hub, and the world it stands for. */
+/* A rank's connection to the hub; joining and leaving a world. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -12,12 +12,12 @@
 #include "comm/procs/procs.h"
 #include "trace/record/trace.h"
 
-enum { BEAT_MS = 100, WATCHED = 64 /* peers in a beat */ };
+enum { BEAT_MS = 100, WATCHED = 64 /* peers whose state is checked per beat */ };
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
 #define SILENT_FAR_NS UINT64_C(5000000000)
 
-/* Somebody waits for it, on this word. */
+/* A gather that a thread waits for; `state` is its futex. */
 struct weir__gather {
     struct weir__gather *next;
     const char *key;
@@ -32,7 +32,7 @@ static void poke(struct weir__world *w)
     (void)!write(w->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-/* Messages for the hub: whoever has one puts it into the queue; the link sends what is left. */
+/* Any thread may queue a message for the hub; the link sends what could not be sent at once. */
 static void send_to_hub(struct weir__world *w, enum weir__wire_type type, const void *payload,
                         size_t size)
 {
@@ -64,7 +64,7 @@ void weir__world_send_close(struct weir__world *w, const char *key, int to, bool
 
 /* ---- messages ---- */
 
-/* Gathers of that key, or all, are over. */
+/* Ends the gathers of that key, or all gathers if `key` is NULL. */
 static void end_gathers(struct weir__world *w, const char *key,
                         const struct weir__wire_gathered *all, weir_status status, const char *text)
 {
@@ -111,10 +111,10 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
     uint64_t now = weir__clock_ns(), took = now - m->sent_ns;
 
     if (!m->sent_ns)
-        return; /* no answer: the hub looks whether this host acknowledges */
+        return; /* a probe of the hub, not an answer: it checks that this host acknowledges */
     if (took < w->quickest_ns) {
         w->quickest_ns = took;
-        /* Processes of one host have one clock. */
+        /* Processes of one host share a clock. */
         w->offset_ns =
             w->hub_host == weir__host_id() ? 0 : (int64_t)(m->hub_ns - (m->sent_ns + took / 2));
         weir__trace_set_rank(w->rank, w->offset_ns);
@@ -213,7 +213,7 @@ bool weir__world_is_left(const struct weir__world *w)
     return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
 }
 
-/* A rank of this host is stopped: rank 0, on another one, cannot see it. */
+/* Reports a stopped rank of this host to rank 0, which is on another host and cannot see it. */
 static void tell_hub(struct weir__world *w, int rank)
 {
     struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
@@ -224,8 +224,8 @@ static void tell_hub(struct weir__world *w, int rank)
     weir__mutex_unlock(&w->conn_lock);
 }
 
-/* Where rank 0, which watches the ranks, has left or is on another host, each looks after those of
- * its host, some at a time. */
+/* Rank 0 watches the ranks of its host. If it has left or is on another host, each rank checks the
+ * ranks on its own host, some per beat. */
 static void watch_peers(struct weir__world *w)
 {
     bool left = weir__world_is_left(w);
@@ -335,7 +335,8 @@ static bool wait_readable(int fd, uint64_t deadline_ns)
                 (int)weir__min((int64_t)((deadline_ns - now) / 1000000) + 1, 60000)) == 1;
 }
 
-/* Says hello and waits for the answer. `again`: it was somebody else's hub. */
+/* Sends HELLO and waits for the answer. Sets *again if the hub may be that of an earlier job: then
+ * the caller should try again. */
 static weir_status say_hello(struct weir__world *w, const struct weir__place_in_job *p,
                              uint64_t deadline_ns, bool *again)
 {
@@ -430,9 +431,10 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
 static void close_world(struct weir__world *w)
 {
     if (w->links) {
-        /* Before the hub can answer by closing the connection: it has not died then. */
+        /* Set before BYE is sent: the hub closes the connection then, which must not count as its
+         * death. */
         atomic_store(&w->stop, true);
-        /* Said here: the link may be slow, and the system sends it even if it ends at once. */
+        /* Sent here, not by the link: the kernel sends it even if the link ends at once. */
         weir__mutex_lock(&w->conn_lock);
         weir__conn_send(&w->conn, WEIR__WIRE_BYE, NULL, 0);
         weir__mutex_unlock(&w->conn_lock);

@@ -1,4 +1,4 @@
-/* Groups of a world: how members meet, and the thread that lets their calls go on. */
+/* Worlds and their groups: how members meet, and the progress thread, which continues calls. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "comm/procs/engine.h"
 
-/* What ranks of a world tell each other. */
+/* The data that ranks of a world exchange when they join. */
 struct blob {
     uint32_t pid, uid;
     uint64_t host;
@@ -34,7 +34,7 @@ weir_status weir__engine_gather(struct weir__world *w, const char *key,
     return weir__world_gather(w, key, members, timeout_ns, room, all);
 }
 
-/* ---- the world's own ---- */
+/* ---- worlds ---- */
 
 static void *progress_main(void *user)
 {
@@ -77,7 +77,7 @@ static weir_status check_kinds(const struct weir__world *w)
     return WEIR_OK;
 }
 
-/* The ranks tell each other who they are. */
+/* Exchanges blobs with all ranks and fills `peers`. */
 static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
 {
     struct weir__wire_gathered *all = weir__malloc(sizeof *all);
@@ -107,7 +107,8 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
     return check_kinds(w);
 }
 
-/* The same choice on every rank: shared memory where it joins all of them. */
+/* Chooses shm if all ranks are on one host and of one user, else mpi. Every rank makes the same
+ * choice. */
 static const struct weir__engine *choose_engine(const struct weir__world *w)
 {
     for (int i = 1; i < w->ranks; i++)
@@ -156,7 +157,7 @@ void weir__world_end(struct weir__world *w)
 
 /* ---- groups ---- */
 
-/* The k-th group of these ranks and this name. */
+/* Makes the group's key from its name, its ranks and a counter of such groups. */
 static weir_status name_key(struct weir__world *w, const int *ranks, int nranks, const char *name,
                             char *key)
 {
@@ -210,7 +211,7 @@ static weir_status check_self(const struct weir__world *w, const int *ranks, int
     return WEIR_OK;
 }
 
-/* A device's kernel reads the memory of so many. */
+/* Checks that a device's kernel can read the memory of that many ranks. */
 static weir_status check_most(const struct weir__procs_group *p)
 {
     const struct weir__world *w = p->world;
@@ -243,7 +244,7 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     for (int i = 0; i < nranks; i++)
         weir__ranks_add(&members, ranks[i]);
     st = name_key(w, ranks, nranks, name, p->key);
-    /* Known before the others can break it. */
+    /* Add it to the list now: from `open` on, other ranks can break it. */
     weir__mutex_lock(&w->lock);
     w->uses++;
     p->next = w->groups;

@@ -1,20 +1,20 @@
 /* Ranks as processes.
  *
- *   hub     a thread of rank 0: accepts connections of ranks that know the token, gathers what
- *           members of a group tell each other, watches who lives, passes aborts on
+ *   hub     a thread of rank 0: accepts connections of ranks that know the token, gathers the data
+ *           that members of a group exchange, detects dead ranks, forwards aborts
  *   link    a thread of every rank: its connection to the hub
  *   calls   the transport: states of calls, and a thread of every rank (progress) that sleeps until
  *           its bell is rung
  *   engine  how calls meet and bytes move: shm, mpi, nccl (engine.h)
  *
- * A *world* is the ranks that one weir_group_join brought together; groups split off from it share
- * its threads. Locks, outermost first: world->lock, group->lock, conn_lock. Nobody is woken under
- * the first two.
+ * A *world* is the set of ranks that joined by one weir_group_join; groups that are split from it
+ * share its threads. Locks, outermost first: world->lock, group->lock, conn_lock. No participant is
+ * woken under the first two.
  */
 /* clang-format off */
-/* Who touches what. "Joiner" is the thread in weir_group_join; it starts the link, then lets the
- * ranks meet, then starts the progress thread, then makes the first group. "Callers" are threads
- * that arrive, depart or abort: hosts, workers, a GPU's helper.
+/* Which thread writes and reads which field. "Joiner" is the thread in weir_group_join: it starts
+ * the link, then the ranks meet, then it starts the progress thread, then it makes the first group.
+ * "Callers" are threads that arrive, depart or abort: hosts, workers, a GPU's helper.
  *
  *   field                        written by                          read by                  published by
  *   rank, ranks, hub_*, device   joiner, before the link starts      all                      starting threads
@@ -32,7 +32,7 @@
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
  *     watched
- *   offset_ns, patience, stop,   link; callers; whoever leaves;      all                      atomic
+ *   offset_ns, patience, stop,   link; callers; the closing thread;  all                      atomic
  *     home->bell                 all, in other processes too
  *
  *   group (weir__procs_group)
@@ -44,14 +44,14 @@
  *                                progress, link
  *   idle                         callers, progress, link             the same                 lock
  *
- *   call (rendezvous, visit)     its caller until `begin`, then      the same                 lock; what reports read
- *                                whoever has the lock; its caller                             under group->lock too
+ *   call (rendezvous, visit)     its caller until `begin`, then      the same                 lock; fields in reports
+ *                                the lock's holder; its caller                                under group->lock too
  *                                from RUNS until it departs
  *   visit->cell, generation,     its caller, in `show`               also engine->linger,     begin
  *     rendezvous->channel                                            without the lock
  *   visit->attended              its caller, under lock              all                      lock
  *   record                       its caller, in `show`; the cell's   peers, when all have     narrived; arrived for
- *                                copy under lock, before its bit     come, or its bit is set  a record that is checked
+ *                                copy under lock, before its bit     arrived, or its bit set  a record that is checked
  */
 /* clang-format on */
 #ifndef WEIR_COMM_PROCS_PROCS_H
@@ -70,18 +70,18 @@ struct weir__place_in_job {
     int rank, ranks;
     char store[256]; /* "HOST:PORT" or "file:PATH" */
     char token[WEIR__WIRE_TOKEN];
-    int listen_fd; /* rank 0: a socket that listens already; -1 */
+    int listen_fd; /* rank 0: a socket that listens already, or -1 */
 };
-/* From options, then the environment.
+/* Finds rank and store, from the options first, then from the environment.
  * returns  WEIR_EINVAL or WEIR_ERANGE naming what is missing or wrong. */
 weir_status weir__procs_find_place(const weir_join_options *options,
                                    struct weir__place_in_job *place);
 
 /* ---- store.c: how ranks find the hub ---- */
 
-/* Rank 0: a socket that listens at the store's address, which may be written to its file.
- * The other ranks: a connection. Both take at most until `deadline_ns`. `file` says whether there
- * is a file to remove when everybody is there. */
+/* listen: called by rank 0. Opens a socket that listens at the store's address, and writes the
+ * address to the store's file, if the store is a file. connect: called by every rank. Retries until
+ * `deadline_ns`. forget: removes the store's file, if there is one, after all ranks have joined. */
 weir_status weir__store_listen(struct weir__place_in_job *place, int *fd);
 weir_status weir__store_connect(struct weir__place_in_job *place, uint64_t deadline_ns, int *fd);
 void weir__store_forget(const struct weir__place_in_job *place);
@@ -92,24 +92,24 @@ struct weir__hub;
 weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out);
 void weir__hub_stop(struct weir__hub *hub);
 
-/* Whether a process of this host runs: 'T' stopped, 'Z' dead or gone, 'R' it lives, 0 unknown. */
+/* Returns the state of a process on this host: 'T' stopped, 'Z' dead, 'R' alive, 0 unknown. */
 char weir__process_state(uint32_t pid);
-/* The same number for all processes of one running system and one set of process numbers. */
+/* Returns a number that identifies the running system and its PID namespace. */
 uint64_t weir__host_id(void);
-/* Hardware threads that this process may run on. */
+/* Returns the number of hardware threads on which this process may run. */
 int weir__host_threads(void);
 
 /* ---- link.c: the world ---- */
 
 struct weir__peer {
-    _Atomic int gone; /* enum weir__gone; the text is there before */
+    _Atomic int gone; /* enum weir__gone; `text` is written first */
     char text[WEIR__WIRE_TEXT];
     uint32_t pid, uid;
     uint64_t host;
     struct weir__shared_place home_place;
-    struct weir__home *home;       /* shm: where its bell is */
-    struct weir__reached *reached; /* shm: its memory that is mapped here */
-    struct weir__reached *shown;   /* and that of its device, if it has its own */
+    struct weir__home *home;       /* shm: contains its bell */
+    struct weir__reached *reached; /* shm: the peer's memory that is mapped here */
+    struct weir__reached *shown;   /* shm: the same for the memory of its device */
     char kind[8];                  /* of its device */
 };
 
@@ -119,9 +119,9 @@ struct weir__world {
     struct weir__procs_group *groups;
     struct weir__peer peers[WEIR_MAX_RANKS];
     _Atomic bool lost;          /* some peer is gone */
-    _Atomic bool met;           /* who the peers are is written: the link may read it */
-    struct weir__split *splits; /* how many groups of the same ranks and name there were */
-    int uses;                   /* groups, and whoever makes one */
+    _Atomic bool met;           /* `peers` is filled: the link may read it */
+    struct weir__split *splits; /* the number of groups made so far with the same ranks and name */
+    int uses;                   /* references: one per group, one while a group is made */
     /* The link. */
     struct weir__hub *hub;
     struct weir__conn conn;
@@ -132,78 +132,81 @@ struct weir__world {
     _Atomic bool stop;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
-    int watched;               /* the peer that the link looked at last */
-    _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
-    uint64_t quickest_ns;
-    /* What somebody waits for to be gathered, under conn_lock. */
+    int watched;               /* the last peer whose state the link has checked */
+    _Atomic int64_t offset_ns; /* of the hub's clock; measured by the fastest ping so far */
+    uint64_t quickest_ns;      /* the time of that ping */
+    /* Gathers that threads wait for, under conn_lock. */
     struct weir__gather *gathers;
-    struct weir__home *home; /* this rank's: where its progress thread sleeps */
+    struct weir__home *home; /* this rank's: its progress thread sleeps on the bell */
     const struct weir__engine *engine;
     struct weir__mpi *mpi;
-    const struct weir__sharing *sharing; /* of the device's memory; NULL: it is the host's */
+    const struct weir__sharing *sharing; /* of the device's memory; NULL: it is host memory */
     void *device;
-    _Atomic int patience; /* shm: how many rounds a thread looks for its peers before it sleeps */
+    _Atomic int patience; /* shm: how many rounds a thread polls for its peers before it sleeps */
     bool crowded;         /* shm: the host has fewer hardware threads than ranks */
-    int cores;            /* that the device's collectives may have; 0: as many as they like */
+    int cores;            /* that the device's collectives may use; 0: no limit */
 };
 
-/* `engine`: NULL for what fits. `sharing` and its device: NULL if memory is the host's. */
+/* Joins the ranks. `engine` NULL: weir chooses. `sharing` and `device` NULL: memory is the
+ * host's. */
 weir_status weir__world_join(const struct weir__place_in_job *place,
                              const struct weir__engine *engine, const struct weir__sharing *sharing,
                              void *device, int64_t timeout_ns, struct weir__world **out);
-/* One use less; the last one leaves. */
+/* Drops a reference. Dropping the last one leaves the job and frees the world. */
 void weir__world_drop(struct weir__world *world);
-/* Gives `blob` to all members and takes theirs; waits for them. */
+/* Sends `blob` to all members and waits for the blobs of all members. */
 weir_status weir__world_gather(struct weir__world *world, const char *key,
                                const struct weir__ranks *members, int64_t timeout_ns,
                                const void *blob, struct weir__wire_gathered *all);
-/* Whether rank 0, which passes on what ranks say, has left. */
+/* True if rank 0, which forwards messages between ranks, has left. */
 bool weir__world_is_left(const struct weir__world *world);
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 
-/* To a rank of the world, of a group of that key: this one closes it and has sent it so many
- * messages; or it has received what that one, which closes it, has sent. */
+/* Tells rank `to` of the world something about the group of that key. With `closes`: this rank
+ * closes the group and has sent `messages` messages to rank `to`. Without: this rank has received
+ * the `messages` messages that rank `to`, which closes the group, has sent. */
 void weir__world_send_close(struct weir__world *world, const char *key, int to, bool closes,
                             uint64_t messages);
-/* gone.c: whether messages still reach others. */
+/* gone.c: true if the connection to the hub is open. */
 bool weir__world_is_linked(struct weir__world *world);
 
 /* ---- calls.c: called by the link ---- */
 
-/* A rank is gone: groups with it break. */
+/* A rank is gone: breaks its groups, except where the rank has only left or closed the group. */
 void weir__procs_see_gone(struct weir__world *world, int rank);
-/* Somebody else has broken that group. */
+/* Another rank has broken the group of that key. */
 void weir__procs_see_abort(struct weir__world *world, const char *key, weir_status status,
                            const char *text);
-/* A member closes a group; or it has received what this rank, which closes it, sent. */
+/* members.c: a message of weir__world_send_close has arrived. */
 void weir__procs_see_close(struct weir__world *world, const struct weir__wire_close *message,
                            bool closes);
 extern const struct weir__transport weir__procs_transport;
 
 /* ---- members.c: a group's part of a world ---- */
 
-/* Before and after everything else: the ranks meet, and the engine is chosen. */
+/* The first and the last call for a world. `begin` lets the ranks meet and chooses the engine. */
 weir_status weir__world_begin(struct weir__world *world, int64_t timeout_ns);
 void weir__world_end(struct weir__world *world);
 
-/* Meets the other members, ranks[i] of the world as rank i, and takes a use of the world. Groups of
- * the same ranks and name are told apart by how many of them there were.
- * returns  also WEIR_EUNAVAILABLE if members are not on one host. */
+/* Meets the other members and takes a reference to the world. Rank i of the group is rank ranks[i]
+ * of the world. Groups of the same ranks and name are distinguished by a counter.
+ * returns  WEIR_EUNAVAILABLE, for example, if members are not on one host. */
 weir_status weir__procs_group_make(struct weir__world *world, const int *ranks, int nranks,
                                    const char *name, int64_t timeout_ns,
                                    struct weir__procs_group **out);
 void weir__procs_group_free(struct weir__procs_group *group);
 int weir__procs_group_self(const struct weir__procs_group *group);
 struct weir__world *weir__procs_group_world(const struct weir__procs_group *group);
-/* The rank of the world that rank `rank` of the group is. */
+/* Returns the rank in the world of rank `rank` of the group. */
 int weir__procs_group_world_rank(const struct weir__procs_group *group, int rank);
 
-/* Whether that rank's call of this number is there; WEIR_EUNSUPPORTED if the engine cannot tell. */
+/* Sets *out to whether call number `call` of that rank has arrived.
+ * returns  WEIR_EUNSUPPORTED if the engine cannot tell. */
 weir_status weir__procs_has_arrived(const struct weir__procs_group *p,
                                     const struct weir__channel *channel, uint64_t call, int rank,
                                     bool *out);
-/* Whether it is of messages between two ranks: weir__pair_channel names them. */
+/* True if the channel is of messages between two ranks, as named by weir__pair_channel. */
 static inline bool weir__is_pair(const struct weir__channel *channel)
 {
     return !strncmp(channel->name, "pair ", 5);

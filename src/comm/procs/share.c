@@ -29,7 +29,8 @@ struct segment {
 static struct weir__mutex lock;
 static struct segment *segments;
 
-/* Aligned: the address is chosen in anonymous memory, which the file then takes the place of. */
+/* Maps the file at an aligned address: reserves anonymous memory first, then maps the file over an
+ * aligned part of it. */
 static char *map_aligned(int fd, size_t size)
 {
     size_t room = size + huge_page;
@@ -48,7 +49,7 @@ static char *map_aligned(int fd, size_t size)
         munmap(start, size);
         return NULL;
     }
-    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
+    madvise(start, size, MADV_HUGEPAGE); /* advice only: a failure does no harm */
     return start;
 }
 
@@ -82,7 +83,7 @@ bool weir__share_unmap(void *address, size_t size)
 {
     struct segment **at, *s;
 
-    (void)size; /* it is known */
+    (void)size; /* the segment has its size */
     weir__mutex_lock(&lock);
     for (at = &segments; *at && (*at)->base != address; at = &(*at)->next)
         ;
@@ -197,7 +198,7 @@ enum { LEAST_LOG = 16, CLASSES = 32 };
 struct idle {
     struct idle *next;
 };
-static struct idle *idle[CLASSES]; /* under the lock; the link is in the memory itself */
+static struct idle *idle[CLASSES]; /* guarded by `lock`; the links are in the idle pieces */
 
 static int class_of(size_t bytes)
 {

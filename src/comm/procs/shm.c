@@ -1,6 +1,6 @@
-/* Engine `shm`: processes of one host. Rendezvous are cells in shared memory (cells.h); who arrives
- * last runs its part at once and rings the others' bells. Kernels read peers' memory where it is,
- * which is mapped to be read. */
+/* Engine `shm`: processes of one host. Rendezvous are cells in shared memory (cells.h). The last
+ * rank to arrive runs its part at once and rings the others' bells. Kernels read peers' memory in
+ * place, through read-only mappings. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "comm/procs/shm.h"
 
-/* Of waiting awake: a round is some microsecond. */
+/* Polling: a round takes about a microsecond. */
 enum { PAUSES = 32, LEAST_ROUNDS = 1, MOST_ROUNDS = 128, ROUNDS_PER_YIELD = 8 };
 #define SHORT_SLEEP_NS UINT64_C(300000)
 
@@ -25,7 +25,7 @@ void weir__shm_ring(const struct weir__procs_group *p, const struct weir__ranks 
     }
 }
 
-/* Words of a set that members of the group are in. */
+/* Returns the number of words in a set of this group's ranks. */
 static int words_of(const struct weir__procs_group *p)
 {
     return (p->ranks + 63) / 64;
@@ -83,8 +83,8 @@ static weir_status open_cells(struct weir__procs_group *p, const struct weir__wi
     return WEIR_OK;
 }
 
-/* The members tell each other where the cells are, and that they have them: whoever is quick may be
- * gone again before another has opened its memory. */
+/* The first member tells the others where the cells are. Then all tell each other that they have
+ * mapped them: a fast rank could otherwise close the group before another has opened its memory. */
 static weir_status meet_members(struct weir__procs_group *p, const struct weir__ranks *members,
                                 int64_t timeout_ns, struct weir__wire_gathered *all)
 {
@@ -123,7 +123,7 @@ static weir_status shm_open(struct weir__procs_group *p, const struct weir__rank
 
 static void shm_close(struct weir__procs_group *p)
 {
-    /* Others get the reason why a group broke. Leaving it is not a reason. */
+    /* A broken group must not look closed: its members must report why it broke. */
     if (p->cells && !(p->group && atomic_load(&p->group->broken))) {
         struct weir__ranks all = weir__ranks_all(p->ranks);
 
@@ -195,7 +195,7 @@ static struct weir__ranks who_arrived(const struct weir__procs_group *p,
     return set;
 }
 
-/* The others' records of the call are readable. False if the group broke. */
+/* Compares the records of the ranks in `arrived` with this rank's. False if the group broke. */
 static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
                       const struct weir__ranks *arrived, struct weir__participant **woken)
 {
@@ -218,7 +218,7 @@ static bool check_fit(struct weir__procs_group *p, struct weir__rendezvous *m,
     return true;
 }
 
-/* What of a record is in use: the rest stands behind it. */
+/* Copies only the used part of the record; unused fields are at its end. */
 void weir__shm_put_record(struct weir__procs_group *p, const struct weir__channel *channel,
                           const struct weir__visit *v, uint64_t call)
 {
@@ -233,8 +233,8 @@ void weir__shm_put_record(struct weir__procs_group *p, const struct weir__channe
         p->written[call % WEIR__CELLS] = from->digest;
 }
 
-/* Puts the record into its cell, once the calls before it have left it. False if the group broke.
- */
+/* Puts the record into its cell, once the calls before it have left it. False if the group
+ * broke. */
 static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
                   struct weir__participant **woken)
 {
@@ -251,8 +251,8 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     }
     weir__shm_put_record(p, m->channel, v, m->call);
     v->placed = true;
-    if (v->slept_ns) /* that it sleeps was said to the calls before it, and is forgotten with them
-                      */
+    /* If this call sleeps, `sleeps` was set for an earlier generation and has been cleared. */
+    if (v->slept_ns)
         atomic_store(&v->cell->sleeps, 1);
     atomic_fetch_or(&v->cell->arrived[p->self >> 6], weir__rank_bit(p->self));
     arrived = who_arrived(p, v->cell);
@@ -264,7 +264,7 @@ static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
     return true;
 }
 
-/* The arguments of that rank, in visit->args; false with the error said. */
+/* Reads the arguments of that rank into visit->args. False with the thread's error set. */
 static bool reach_record(struct weir__procs_group *p, struct weir__rendezvous *m, int rank)
 {
     struct weir__channel *channel = m->channel;
@@ -282,8 +282,9 @@ static bool reach_record(struct weir__procs_group *p, struct weir__rendezvous *m
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
 }
 
-/* What was slept for has come. If that was soon, looking would have been better: two ranks that
- * wake each other would never find out, since each comes when the other has gone to sleep. */
+/* Called when the event arrives that this call may have slept for. If it slept only shortly, raises
+ * the patience, because polling would have been better. Otherwise two ranks could keep waking each
+ * other, each arriving just after the other has gone to sleep. */
 static void end_sleep(struct weir__world *w, struct weir__visit *v)
 {
     if (v->slept_ns && weir__clock_ns() - v->slept_ns < SHORT_SLEEP_NS)
@@ -291,7 +292,7 @@ static void end_sleep(struct weir__world *w, struct weir__visit *v)
     v->slept_ns = 0;
 }
 
-/* Nobody is in it any more. */
+/* Resets a cell that all ranks have left and starts its next generation. */
 static void empty_cell(const struct weir__procs_group *p, const struct weir__channel *channel,
                        struct weir__cell *c)
 {
@@ -326,8 +327,8 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         return WEIR__STEP_BROKE;
     if (!v->placed || !is_gathered(v->cell, m->channel)) {
         *arrived = v->placed ? who_arrived(p, v->cell) : weir__ranks_one(p->self);
-        /* Whoever shows a call looks at those that were there before; one that was shown at once
-         * (shm_again.c) has not yet. */
+        /* `place` compares with the records that arrived before. For a call that shm_again.c has
+         * placed, this is the first comparison. */
         if (v->placed && !check_fit(p, m, arrived, woken))
             return WEIR__STEP_BROKE;
         return WEIR__STEP_WAITS;
@@ -343,7 +344,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         if (!reach_record(p, m, rank)) {
             const struct weir__peer *peer = &p->world->peers[p->world_rank[rank]];
 
-            /* It has given the call up and is gone: the link is told why. */
+            /* The peer has given up the call or has died: the reason comes over the link. */
             if (atomic_load(&v->cell->failed) || weir__process_state(peer->pid) == 'Z')
                 return WEIR__STEP_WAITS;
             weir__procs_break_over(p, m, WEIR_EUNAVAILABLE, weir_last_error(), woken);
@@ -352,7 +353,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         quick &= record_of(v, m->channel, rank)->carried != 0;
         m->args[rank] = v->args[rank];
     }
-    if (quick) { /* all see the same records, so all do the same */
+    if (quick) { /* all ranks see the same records, so all come to the same result */
         v->quick = true;
         weir__shm_leave_quick(p, m->channel, v->cell);
     }
@@ -361,7 +362,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
 
 /* ---- a call: leaving ---- */
 
-/* Who has done the round. */
+/* Returns the counter of ranks that have done the current round. */
 static _Atomic uint32_t *done_count(const struct weir__procs_group *p,
                                     const struct weir__rendezvous *m)
 {
@@ -384,8 +385,9 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
         weir__shm_ring(p, &m->channel->members);
 }
 
-/* Nobody reads its memory: the receiver of a message. It knows whether what it read is good once it
- * counts as having left. */
+/* True for the receiver of a message: no peer reads its memory, so it need not wait for the sender.
+ * It has incremented `nleft` before it reads `failed`, so it knows whether what it read is
+ * valid. */
 static bool shows_nothing(const struct weir__procs_group *p, const struct weir__rendezvous *m)
 {
     const struct weir__visit *v = m->more;
@@ -393,7 +395,7 @@ static bool shows_nothing(const struct weir__procs_group *p, const struct weir__
     return !v->record.nshown && weir__is_pair(m->channel) && p->world->engine == &weir__shm_engine;
 }
 
-/* The reason of a call that another rank gave up comes over the link: it is waited for. */
+/* If another rank has given up the call, waits for the reason, which comes over the link. */
 static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendezvous *m,
                                 struct weir__ranks *left, struct weir__participant **woken)
 {
@@ -421,11 +423,11 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     return WEIR__STEP_HERE;
 }
 
-/* ---- waiting awake ---- */
+/* ---- polling ---- */
 
-/* Looks for as long as it lately took, and a little longer; hardly at all where that never pays.
- * Where there are more ranks than hardware threads, others get theirs every round. The counts are
- * of a cell that stays mapped as long as the group. */
+/* Polls a little longer than recent waits have taken, and hardly at all if polling has not paid.
+ * If there are more ranks than hardware threads, yields every round. Needs no lock: the cell stays
+ * mapped as long as the group exists. */
 void weir__shm_linger(struct weir__world *w, const struct weir__cell *cell,
                       const _Atomic uint32_t *count, uint32_t members, uint64_t generation,
                       const struct weir__again *again)
@@ -469,7 +471,7 @@ static void shm_sleep(const struct weir__rendezvous *m)
     atomic_store(&v->cell->sleeps, 1);
 }
 
-/* Others must know before this rank's memory changes. */
+/* Sets `failed` before this rank's memory may change. */
 static void shm_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;

@@ -1,16 +1,16 @@
-/* Short calls that come again and again: the thread that makes one runs the whole of it.
+/* Short calls that are made again and again: the calling thread runs the whole call.
  *
- * Most of what a call costs is to find out what it is, to tell the peers, and to compare that with
- * what they say. A call that is like one before has all of that ready: its record, of which only
- * the bytes are new, and the arguments of peers, which are this rank's own if the digests of the
- * records are equal. What others see is the protocol of cells.h, so that a rank may come this way
- * while its peers come by their streams. Bytes of peers are read where they are in the cell. */
+ * Most of the cost of a call is to describe it, to show that to the peers, and to compare it with
+ * their descriptions. A call like an earlier one has this ready. In its record only the bytes are
+ * new. The arguments of peers equal this rank's own if the digests of the records are equal. The
+ * protocol is that of cells.h, so a rank may run a call here while its peers run it through their
+ * streams. The bytes of peers are read in place, in the cell. */
 #include <string.h>
 
 #include "comm/procs/shm.h"
 #include "weir/launch.h"
 
-/* What stays the same from call to call. False if the call cannot come this way. */
+/* Prepares what does not change from call to call. False if the call cannot be run this way. */
 static bool prepare(struct weir__procs_group *p, struct weir__again *again, uint64_t call)
 {
     struct weir__visit *v = weir__visit_make(p, NULL, again->meet, call);
@@ -31,14 +31,14 @@ static bool prepare(struct weir__procs_group *p, struct weir__again *again, uint
     return true;
 }
 
-/* The bytes of a record whose like is `mine`. */
+/* Returns the bytes of a record that is alike to `mine`. */
 static const void *bytes_of(const struct weir__record *mine, const struct weir__record *r)
 {
     return mine->shown[0].place.bytes <= WEIR__RECORD_FEW ? r->few
                                                           : r->args + mine->shown[0].place.offset;
 }
 
-/* Of a record that is there but for its number and its bytes. */
+/* Writes number and bytes of the call to a record whose other fields are already written. */
 static void renew_record(const struct weir__visit *v, const void *from, uint64_t call,
                          struct weir__record *to)
 {
@@ -62,7 +62,7 @@ static void show(struct weir__procs_group *p, const struct weir__again *again, u
     renew_record(v, from, call, to);
 }
 
-/* Whether all records say the same; then peers' arguments are complete. */
+/* True if all records are alike; then the arguments of the peers are complete. */
 static bool read_peers(struct weir__procs_group *p, struct weir__visit *v)
 {
     for (int rank = 0; rank < p->ranks; rank++) {
@@ -94,7 +94,7 @@ enum weir__at_once weir__shm_at_once(struct weir__procs_group *p, struct weir__a
     v = again->visit;
     v->cell = c = weir__cell_of(p->cells, channel, call);
     if (atomic_load(&c->generation) != generation)
-        return WEIR__AT_ONCE_NOT; /* a call before it is still there */
+        return WEIR__AT_ONCE_NOT; /* an earlier call still uses the cell */
     show(p, again, call);
     atomic_fetch_or(&c->arrived[p->self >> 6], weir__rank_bit(p->self));
     if (atomic_fetch_add(&c->narrived, 1) + 1 != members)

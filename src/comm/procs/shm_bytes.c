@@ -1,5 +1,5 @@
-/* Bytes that ranks of one host show each other: few go with the arguments of a call, others are
- * read where they are, or in a copy if they are not shared or change. */
+/* The bytes that ranks of one host show each other. Few bytes are put into the record. Other bytes
+ * are read in place, or from a copy if they are not in shared memory or may change. */
 #include <string.h>
 
 #include "comm/procs/shm.h"
@@ -25,7 +25,7 @@ static bool show_room(const struct weir__world *w, struct weir__visit *v,
     return at && find_bytes(w, v, i, at, (size_t)s->bytes);
 }
 
-/* Peers read the bytes where they are, if they can and nobody changes them. */
+/* Peers read the bytes in place if they can map them and the part does not change them. */
 static bool show_bytes(const struct weir__world *w, struct weir__visit *v,
                        const struct weir__meet *meet, const struct weir__code_shown *s, int i)
 {
@@ -54,7 +54,8 @@ static uint64_t mix_name(uint64_t h, const char *name)
     return mix(h, 0);
 }
 
-/* Ranks that have no counts, and all sizes, differ in nothing but addresses then. */
+/* Returns 0 for calls with counts or unknown sizes. Arguments of other calls with equal digests
+ * differ only in addresses and the rank. */
 static uint64_t digest_of(const struct weir__meet *meet)
 {
     const struct weir__offer *o = &meet->offer;
@@ -72,8 +73,9 @@ static uint64_t digest_of(const struct weir__meet *meet)
     return h | 1;
 }
 
-/* Few bytes go with the arguments: then nobody waits for others to have read them. Calls that
- * libraries have words for cannot fail on one rank alone, so none is over before all know. */
+/* Puts few bytes into the record, so that this rank need not wait until peers have read them. Only
+ * for calls that libraries know (`spell`): their parts cannot fail on one rank alone, so a rank may
+ * complete the call without knowing how the others' parts ended. */
 static bool carry_bytes(const struct weir__world *w, struct weir__record *r,
                         const struct weir__meet *meet, const struct weir__code_shown *shown, int n)
 {
@@ -120,7 +122,7 @@ static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer,
     return weir__share_reach(&peer->reached, peer->pid, place, false);
 }
 
-/* Takes the bytes that came with the arguments. False: it wrote what is no call. */
+/* Copies the bytes that the record contains. False if the record is malformed. */
 static bool take_carried(const struct weir__record *r, unsigned char *args, void **at)
 {
     uint32_t size = r->args_size, carried = r->carried;

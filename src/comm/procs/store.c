@@ -22,7 +22,7 @@ static const char *file_of(const struct weir__place_in_job *p)
     return strncmp(p->store, "file:", 5) ? NULL : p->store + 5;
 }
 
-/* "HOST:PORT", the host perhaps in brackets. */
+/* Splits "HOST:PORT"; the host may be in brackets. */
 static weir_status split(const char *store, char *host, size_t size, char *port, size_t port_size)
 {
     const char *colon = strrchr(store, ':');
@@ -86,7 +86,7 @@ static weir_status listen_at(const char *store, int *fd)
     return WEIR_OK;
 }
 
-/* Written beside it and renamed: whoever opens it finds all of it. */
+/* Writes a file beside it and renames that, so that no reader sees half a file. */
 static weir_status write_file(struct weir__place_in_job *p, int fd)
 {
     struct sockaddr_in at;
@@ -128,7 +128,7 @@ weir_status weir__store_listen(struct weir__place_in_job *p, int *fd)
     if (p->listen_fd >= 0) {
         *fd = p->listen_fd;
         fcntl(*fd, F_SETFD, FD_CLOEXEC);
-        unsetenv("WEIR_STORE_FD"); /* it is used once */
+        unsetenv("WEIR_STORE_FD"); /* valid once only */
         return WEIR_OK;
     }
     if (!file_of(p))
@@ -146,7 +146,8 @@ void weir__store_forget(const struct weir__place_in_job *p)
         unlink(file_of(p));
 }
 
-/* False if there is none yet. Only a file of this user that nobody else can write is taken. */
+/* False if there is no valid file yet. The file must belong to this user, and no other user may
+ * have access to it. */
 static bool read_file(struct weir__place_in_job *p, char *address, size_t size)
 {
     char text[400], host[200], token[WEIR__WIRE_TOKEN];
@@ -190,8 +191,7 @@ static int connect_once(const struct addrinfo *a, int patience_ms)
     return fd;
 }
 
-/* The hub may not listen yet, or a file be of a job that is over: tried again until the deadline.
- */
+/* Retries until the deadline: the hub may not listen yet, or the file may be of an earlier job. */
 weir_status weir__store_connect(struct weir__place_in_job *p, uint64_t deadline_ns, int *fd)
 {
     char address[256];

@@ -1,4 +1,4 @@
-/* Records of calls: writing this rank's for its peers, and reading the peers'. */
+/* Records of calls: writing this rank's record and reading the peers' records. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void copy_name(char *to, size_t size, const char *from)
     to[n] = 0;
 }
 
-/* Copies stay on the device. */
+/* True if copies of shown bytes are kept in device memory. */
 static bool stays(const struct weir__world *w)
 {
     return w->sharing && !w->engine->by_host;
@@ -180,7 +180,7 @@ bool weir__record_fits(const struct weir__record *r, const struct weir__meet *me
     memcpy(room, r->args, counts ? (size_t)weir__min(r->args_size, sizeof room) : sizeof *other);
     other->channel = meet->channel;
     name_offer(r, other);
-    /* Arrays of counts are where this rank has them, or the operators differ. */
+    /* If the arrays of counts are at other offsets than this rank's, the operators differ. */
     if (other->offer.send != meet->offer.send || other->offer.recv != meet->offer.recv)
         other->offer.send = other->offer.recv = 0;
     return weir__offers_fit(other, meet, text, size);

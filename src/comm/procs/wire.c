@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 enum {
-    MOST_QUEUED = 1 << 20, /* bytes that wait for a peer */
+    MOST_QUEUED = 1 << 20, /* the most bytes that may be queued for a peer */
     GATHERED_LEAST = offsetof(struct weir__wire_gathered, blobs),
 };
 _Static_assert(sizeof(struct weir__wire_header) + sizeof(struct weir__wire_text) <=
@@ -175,7 +175,7 @@ void weir__conn_close(struct weir__conn *c)
     c->fd = -1;
 }
 
-/* The system says why a connection ended once: to who sends or to who reads. */
+/* The kernel reports the cause of a failure only once, to a send or to a read: keep it. */
 static bool may_go_on(struct weir__conn *c)
 {
     if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -232,7 +232,7 @@ bool weir__conn_fill(struct weir__conn *c)
         ssize_t n;
 
         if (c->have == c->in_cap)
-            return true; /* a whole message is there, or none that may come */
+            return true; /* full: a complete message, or one that is too large */
         n = recv(c->fd, c->in + c->have, c->in_cap - c->have, MSG_DONTWAIT);
         if (n > 0) {
             c->have += (size_t)n;

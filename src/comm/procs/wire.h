@@ -1,8 +1,8 @@
-/* Messages of the control channel: what they look like, and what is refused.
+/* Messages of the control channel: their layout and their validation.
  *
- * A message is a header and a payload of fixed layout. Both sides are of one machine type and one
- * version. Whatever arrives is checked here before anybody looks at it: magic, type, size, ends of
- * strings, ranges of numbers. A connection that sent anything else is closed. */
+ * A message is a header and a payload of fixed layout. Both sides have the same machine type and
+ * version. Every message is validated here before it is used: magic, type, size, terminators of
+ * strings, ranges of numbers. A connection that sends an invalid message is closed. */
 #ifndef WEIR_COMM_PROCS_WIRE_H
 #define WEIR_COMM_PROCS_WIRE_H
 
@@ -16,26 +16,28 @@ enum {
     WEIR__WIRE_VERSION = 4,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
-    WEIR__WIRE_TOKEN = 64, /* with its end */
+    WEIR__WIRE_TOKEN = 64, /* with the terminating 0 */
     WEIR__WIRE_BLOB = 128,
 };
 #define WEIR__WIRE_MAGIC UINT32_C(0x77656972)
-#define WEIR__WIRE_MESSAGES (UINT64_C(1) << 60) /* more than were ever sent */
+#define WEIR__WIRE_MESSAGES (UINT64_C(1) << 60) /* the largest valid count of messages */
 
 enum weir__wire_type {
-    WEIR__WIRE_HELLO = 1, /* to the hub, first of all */
+    WEIR__WIRE_HELLO = 1, /* to the hub: the first message of a connection */
     WEIR__WIRE_WELCOME,   /* to a rank */
-    WEIR__WIRE_REFUSED,   /* to a rank; then the hub closes */
-    WEIR__WIRE_GATHER,    /* to the hub: a few bytes for all members */
-    WEIR__WIRE_GATHERED,  /* to each member: the bytes of all */
-    WEIR__WIRE_FAILED,    /* to each member: they will not be gathered */
+    WEIR__WIRE_REFUSED,   /* to a rank; then the hub closes the connection */
+    WEIR__WIRE_GATHER,    /* to the hub: a blob for all members */
+    WEIR__WIRE_GATHERED,  /* to each member: the blobs of all members */
+    WEIR__WIRE_FAILED,    /* to each member: the gather has failed */
     WEIR__WIRE_PING,      /* to the hub */
     WEIR__WIRE_PONG,      /* to a rank */
-    WEIR__WIRE_ABORT,     /* to the hub, which passes it on: a group is broken */
-    WEIR__WIRE_GONE,     /* to all ranks: one of them is; to the hub: one of the sender's host is */
-    WEIR__WIRE_BYE,      /* to the hub: a rank leaves in peace */
-    WEIR__WIRE_CLOSES,   /* to a member of a group: the sender closes it, and sent so much */
-    WEIR__WIRE_RECEIVED, /* to a member that closes: what it sent has come */
+    WEIR__WIRE_ABORT,     /* to the hub, which forwards it: a group is broken */
+    WEIR__WIRE_GONE,      /* to all ranks: a rank is gone; to the hub: a rank on the sender's host
+                           * is stopped */
+    WEIR__WIRE_BYE,       /* to the hub: the rank leaves normally */
+    WEIR__WIRE_CLOSES,    /* to a member of a group: the sender closes it and has sent so many
+                           * messages */
+    WEIR__WIRE_RECEIVED,  /* to a member that closes a group: all its messages have arrived */
 };
 
 struct weir__wire_header {
@@ -46,7 +48,7 @@ struct weir__wire_header {
 
 struct weir__wire_hello {
     uint32_t rank, ranks, pid, reserved;
-    uint64_t host; /* the same on one running system */
+    uint64_t host; /* weir__host_id() */
     char token[WEIR__WIRE_TOKEN];
 };
 struct weir__wire_welcome {
@@ -81,29 +83,30 @@ struct weir__wire_gone {
     char text[WEIR__WIRE_TEXT];
 };
 
-/* Passed on by the hub. A group is left in peace: all calls of `from` are over there. */
+/* Forwarded by the hub. `from` closes a group normally: all its calls there have completed. */
 struct weir__wire_close {
     char key[WEIR__WIRE_KEY];
     uint32_t from, to; /* ranks of the world */
-    uint64_t messages; /* by the engine, from one to the other, since the group was made */
+    uint64_t messages; /* of the engine, from the closing rank to the other, in the group's life */
 };
 
-/* What is sent to a rank; what is sent to the hub is short. */
+/* The largest messages: to a rank, and to the hub. */
 enum {
     WEIR__WIRE_MOST = sizeof(struct weir__wire_header) + sizeof(struct weir__wire_gathered),
     WEIR__WIRE_SHORT = 2048,
 };
 
-/* The first message in `bytes`: its size with its header, 0 if more bytes are needed, or -1 with
- * what is wrong. The payload is copied to `payload`, which has room for WEIR__WIRE_MOST. */
+/* Validates the first message in `bytes` and copies its payload to `payload`, which has room for
+ * WEIR__WIRE_MOST. Returns the message's size with its header, 0 if more bytes are needed, or -1
+ * with the fault in *wrong. */
 int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, void *payload,
                     const char **wrong);
 
-/* ---- a connection: not blocking; one thread at a time ---- */
+/* ---- connections: non-blocking; used by one thread at a time ---- */
 
 struct weir__conn {
     int fd;    /* -1: closed */
-    int error; /* of the system, when sending or reading failed */
+    int error; /* the errno of the failed send or read */
     size_t have;
     char *out;
     size_t out_have, out_cap;
@@ -111,22 +114,23 @@ struct weir__conn {
     size_t in_cap;
 };
 
-/* `most`: the largest message that may come, with its header. False when out of memory, with the
- * file closed. What is sent must be acknowledged within WEIR__CONN_REACH_MS. The peer's system does
- * that also while its process gets no processor: only a host or a network that is gone does not. */
+/* `most` is the largest message that may arrive, with its header. False when out of memory; then
+ * `fd` is closed. Sent data must be acknowledged within WEIR__CONN_REACH_MS. The peer's kernel
+ * acknowledges even if its process does not run, so only a dead host or network exceeds that. */
 enum { WEIR__CONN_REACH_MS = 700 };
 bool weir__conn_open(struct weir__conn *conn, int fd, size_t most);
 void weir__conn_close(struct weir__conn *conn);
-/* Queues a message and sends what the system takes. False if the peer does not take any, for too
- * long, or is gone. */
+/* Queues a message and sends as much as the socket accepts. False if the connection is closed or
+ * has failed, or too many bytes are queued already. */
 bool weir__conn_send(struct weir__conn *conn, enum weir__wire_type type, const void *payload,
                      size_t size);
 bool weir__conn_flush(struct weir__conn *conn);
-/* Reads what is there. False if the peer is gone. */
+/* Reads all available bytes. False if the connection has ended. */
 bool weir__conn_fill(struct weir__conn *conn);
-/* Of a peer that is gone: its host did not acknowledge, or the network says that it has no host. */
+/* After a failure: true if the peer's host did not acknowledge or is unreachable. */
 bool weir__conn_is_out_of_reach(const struct weir__conn *conn);
-/* The next whole message: 1, 0 if there is none yet, -1 with what is wrong. */
+/* Takes the next complete message. Returns 1, 0 if none is complete yet, or -1 with the fault in
+ * *wrong. */
 int weir__conn_next(struct weir__conn *conn, enum weir__wire_type *type, void *payload,
                     const char **wrong);
 

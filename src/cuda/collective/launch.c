@@ -1,12 +1,13 @@
-/* The launch of a graph that has collectives of a group of processes (nccl).
+/* The launch of a graph that contains collectives of a group of processes (nccl).
  *
- * Its calls meet those of the others one by one, as they would without the graph, so that a rank
- * may run the same calls node by node; but they arrive together when the stream gets there, and the
- * first that may run launches the graph, on a stream beside the rank's. The library's kernels then
- * wait for their peers on the device; a rank that is gone ends them, since a broken group aborts
- * the communicator. The gate opens when the graph is over and every call has met its peers.
+ * Its calls meet those of the other ranks one by one, as they would without the graph, so another
+ * rank may run the same calls node by node. All calls arrive when the stream reaches the launch.
+ * When the first call may run, the graph is launched on a side stream. The library's kernels then
+ * wait for their peers on the device. If a rank is gone, the group breaks, which aborts the
+ * communicator and so ends the kernels. The gate opens when the graph has completed and every call
+ * has met its peers.
  *
- * The calls, and all below, are of one piece of memory, which the last of them frees. */
+ * The launch and its calls are one allocation, which is freed when the last call has ended. */
 #include "cuda/collective/launch.h"
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
@@ -24,13 +25,13 @@ struct weir__cuda_launch {
     struct weir__mark blamed;
     weir__cu_exec exec;
     weir__cu_stream side;
-    struct weir__cuda_traced *traced; /* NULL once it is known when the graph ran */
+    struct weir__cuda_traced *traced; /* NULL after the launch has been reported to it */
     _Atomic int *pending;
     int ncalls;
-    struct weir__mutex lock; /* of what follows; innermost */
-    bool over;               /* the graph has run */
+    struct weir__mutex lock; /* guards the next three fields and calls[].started; innermost */
+    bool over;               /* the graph has completed */
     bool failed;
-    int left; /* calls that are not over, and whoever still lets them arrive */
+    int left; /* references: calls that have not ended, and loops over the calls */
     _Alignas(WEIR__LINE) struct weir__cuda_meet calls[];
 };
 
@@ -102,7 +103,7 @@ static void finish(struct weir__cuda_launch *l)
     weir__cuda_open_gate(s, seq);
 }
 
-/* One of those that `left` counts. */
+/* Drops one of the references that `left` counts. */
 static void drop(struct weir__cuda_launch *l, bool failed)
 {
     bool last;
@@ -129,12 +130,13 @@ static void depart(struct weir__cuda_meet *m, weir_status status, const char *te
 
 /* ---- the graph ---- */
 
-/* The graph has run. Calls that have not met all their peers end when they have. */
+/* Called after the graph has completed: started calls depart. Calls that have not met all their
+ * peers yet end when they have. */
 static void end_graph(struct weir__cuda_launch *l, weir_status status, const char *text)
 {
     weir__mutex_lock(&l->lock);
     l->over = true;
-    l->left++; /* until the last has been looked at */
+    l->left++; /* a reference for the loop below */
     weir__mutex_unlock(&l->lock);
     for (int i = 0; i < l->ncalls; i++) {
         bool here;
@@ -148,7 +150,7 @@ static void end_graph(struct weir__cuda_launch *l, weir_status status, const cha
     drop(l, false);
 }
 
-/* On the helper thread. */
+/* On the helper thread, after the graph: reads whether the run has failed. */
 static void look(void *user)
 {
     struct weir__cuda_launch *l = user;
@@ -160,7 +162,8 @@ static void look(void *user)
     end_graph(l, st, text);
 }
 
-/* Launches of one graph follow each other, so that its events are set for this one. */
+/* Launches of one graph are made one after the other, so the events that are set here are used by
+ * this launch. */
 static weir_status launch_graph(void *user, void *queue)
 {
     struct weir__cuda_launch *l = user;
@@ -177,7 +180,7 @@ static weir_status launch_graph(void *user, void *queue)
     return st;
 }
 
-/* Whoever looks when the graph is over may be quicker than this: then nothing is left. */
+/* Launches the graph and queues the look after it. `l` may be freed before this returns. */
 static void start(struct weir__cuda_launch *l)
 {
     struct weir__procs_group *p = weir__cuda_group_of(&l->calls[0])->procs;
@@ -218,7 +221,7 @@ void weir__cuda_launch_goes_on(struct weir__cuda_meet *m)
         start(l);
 }
 
-/* The stream is in error before it came here. */
+/* Gives up the launch because the stream is in error, and breaks the group. */
 static void miss(struct weir__cuda_launch *l, weir_status status, const char *why)
 {
     struct weir__cuda_meet *first = &l->calls[0];
@@ -234,7 +237,7 @@ static void miss(struct weir__cuda_launch *l, weir_status status, const char *wh
     drop(l, false);
 }
 
-/* On the helper thread: the stream is there. */
+/* On the helper thread: the stream has reached the launch. */
 static void arrive(void *user)
 {
     struct weir__cuda_launch *l = user;

@@ -1,20 +1,20 @@
 /* Collectives between the devices of this process, and between processes.
  *
- * In its stream a collective is a call of the host and a gate behind it, as a callback is. When
- * the stream gets there, the helper thread of its device arrives at the rendezvous for it; until
- * the others have come nothing of it is on the device, so that a rank that never comes, arguments
- * that do not fit or a broken group need only say so and open the gate. No kernel waits for
- * another.
+ * In its stream a collective is a job of the host with a gate after it, like a callback. When the
+ * stream reaches it, the helper thread of its device arrives at the rendezvous. Until all ranks
+ * have arrived, no work of the collective is on the device. So if a rank never arrives, arguments
+ * do not fit or the group is broken, it is enough to set the error and open the gate. No kernel
+ * waits for another kernel.
  *
- * The helper of the last to arrive queues every rank's part, each on a stream of its own beside
- * the rank's (on the same cores, and what is before it on the rank's stream is over), and behind
- * all of them, by events, the opening of all gates. Parts that can fail are looked at by the
- * host first: a failure is every rank's.
+ * The helper of the last rank to arrive queues the parts of all ranks. Each part runs on a side
+ * stream of its rank, on the same cores; everything before it on the rank's stream has completed.
+ * After all parts, ordered by events, the gates are opened. If parts can fail, the host first reads
+ * their failures: one failed part fails the collective on all ranks.
  *
- * Of a group of processes nobody is the last: when all are there each starts its own part, which
- * reads its peers' memory (share.c) and writes its own, looks at it when it is over, and departs;
- * the gate opens when nobody needs its memory any more.
- */
+ * In a group of processes no rank is the last. When all have arrived, each starts its own part,
+ * which reads its peers' memory (share.c) and writes its own. After its part has completed, the
+ * rank checks it for failures and departs. Its gate opens when no peer needs its memory any
+ * more. */
 #include "cuda/collective/launch.h"
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
@@ -22,12 +22,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct weir__mutex arrived_lock; /* of the devices' lists of those that have arrived */
+static struct weir__mutex arrived_lock; /* guards the devices' lists of arrived collectives */
 
 /* ---- queueing ---- */
 
-/* The device lock is the host's: whoever runs the parts must not need it, so everything that
- * does is found now. */
+/* Finds everything that needs the device lock now, because the thread that runs the parts must not
+ * take it. */
 static weir_status prepare(struct weir__cuda_meet *m, const struct weir__kernel *k)
 {
     struct weir__cuda *dev = weir__cuda_device_of(m);
@@ -115,10 +115,10 @@ void weir__cuda_meet_unlist(struct weir__cuda_meet *m)
     weir__mutex_unlock(&arrived_lock);
 }
 
-/* Its end, which the side stream of `opener` has queued if there is one. */
+/* Reports the end to the trace: at the event of the side stream of `opener`, or now. */
 static void trace_end(const struct weir__cuda_meet *m, const struct weir__cuda_meet *opener)
 {
-    if (m->traced && opener) /* an event goes to streams of its own device only */
+    if (m->traced && opener) /* an event can be recorded only on streams of its own device */
         weir__cuda_trace_part(m->traced, weir__cuda_device_of(m) == weir__cuda_device_of(opener)
                                              ? opener->side
                                              : m->side);
@@ -138,8 +138,7 @@ void weir__cuda_meet_finish(struct weir__cuda_meet *m, const struct weir__cuda_m
                  s->base.name, group->reason);
         weir__cuda_fail(weir__cuda_stream_of(m->blamed.stream), m->blamed.seq, group->status, text);
     }
-    if (!m->in_plan) /* before the stream goes on: whoever has waited for it may destroy the group
-                      */
+    if (!m->in_plan) /* before opening the gate: a thread that waits may then destroy the group */
         weir__group_drop(group);
     trace_end(m, opener);
     if (!opener)
@@ -147,7 +146,8 @@ void weir__cuda_meet_finish(struct weir__cuda_meet *m, const struct weir__cuda_m
     weir__free(m);
 }
 
-/* It waits no longer: the group is broken, or of processes and can go on. From any thread. */
+/* participant.wake: the group is broken, or it is a group of processes and the collective
+ * continues. From any thread. */
 static void wake(struct weir__participant *participant)
 {
     struct weir__cuda_meet *m = weir__containerof(participant, struct weir__cuda_meet, participant);
@@ -158,7 +158,7 @@ static void wake(struct weir__participant *participant)
         weir__cuda_meet_finish(m, NULL);
 }
 
-/* The stream is in error before it came here: it stays away, and says so. */
+/* Skips the collective because the stream is in error, and breaks the group. */
 static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
 {
     weir_group *group = weir__cuda_group_of(m);
@@ -173,7 +173,7 @@ static void miss(struct weir__cuda_meet *m, weir_status status, const char *why)
     weir__cuda_meet_finish(m, NULL);
 }
 
-/* On the helper thread: its stream is there. */
+/* On the helper thread: the stream has reached the collective. */
 static void arrive(void *user)
 {
     struct weir__cuda_meet *m = user;
@@ -186,7 +186,7 @@ static void arrive(void *user)
     }
     weir__cuda_meet_list(m);
     if (!meet->channel->group->transport->arrive(&m->participant, meet, m->call))
-        return; /* it may be freed already */
+        return; /* `m` may be freed already */
     if (m->participant.state == WEIR__PARTICIPANT_LAST)
         weir__cuda_run_parts(m);
     else if (m->participant.state == WEIR__PARTICIPANT_RUNS)
@@ -195,7 +195,7 @@ static void arrive(void *user)
         weir__cuda_meet_finish(m, NULL);
 }
 
-/* ---- for the rooms below ---- */
+/* ---- functions for lower rooms ---- */
 
 static bool explain_failure(const struct weir__cuda_stream *s, const struct weir__code_failure *f,
                             char *text, size_t size)

@@ -4,13 +4,14 @@
 
 #include "cuda/stream/jobs.h"
 
-/* The run of a plan that a collective is part of. The plan holds the group. */
+/* The run of a plan that a collective is part of. The plan holds a reference to the group. */
 struct weir__cuda_run {
     struct weir__mark blamed; /* the command that fails with it */
-    uint64_t ticket;          /* its number on its channel is so much more than its arguments say */
+    uint64_t ticket;          /* added to the call number in the arguments */
 };
 
-/* Queues one at `tail`; `run` is NULL outside plans, `traced` while no trace is recorded. (L) */
+/* Queues a collective at `tail`. `run` is NULL outside plans; `traced` is NULL unless a trace is
+ * recorded. (L) */
 weir_status weir__cuda_queue_meet(struct weir__cuda_stream *s, weir__cu_stream tail,
                                   const struct weir__kernel *kernel,
                                   const struct weir__cuda_run *run,

@@ -1,4 +1,4 @@
-/* Once all ranks have arrived: queues their parts, and the writes that open their gates. */
+/* After all ranks have arrived: queues their parts, and the writes that open their gates. */
 #include "cuda/collective/parts.h"
 #include "cuda/fault/faults.h"
 
@@ -13,7 +13,7 @@ static struct weir__cuda_meet *participant_at(const struct weir__rendezvous *ren
     return weir__containerof(rendezvous->participants[rank], struct weir__cuda_meet, participant);
 }
 
-/* Whether kernels on the GPU of `m` read and write the memory of all. */
+/* Checks that kernels on the GPU of `m` can access the memory of all ranks. */
 static weir_status check_reach(const struct weir__cuda_meet *m,
                                const struct weir__rendezvous *rendezvous)
 {
@@ -67,7 +67,7 @@ static weir_status start_part(struct weir__cuda_meet *m, const void *const *peer
     return st;
 }
 
-/* The side stream of `last` goes on behind all parts. */
+/* Orders the side stream of `last` after all parts. */
 static weir_status join_parts(const struct weir__cuda_meet *last)
 {
     const struct weir__rendezvous *rendezvous = last->participant.in;
@@ -89,7 +89,8 @@ static weir_status join_parts(const struct weir__cuda_meet *last)
     return st;
 }
 
-/* Gates that a side stream opens, once nothing but the streams themselves is needed for it. */
+/* The gates that a side stream opens. It is a copy of all needed data, because the collectives are
+ * freed first. */
 struct opening {
     struct weir__cuda *dev;
     weir__cu_stream side;
@@ -137,8 +138,8 @@ static weir_status open_by_device(const struct opening *o)
     return st;
 }
 
-/* The parts run; if the device cannot be told to go on behind them, the host waits and does it,
- * with an error. */
+/* Has the device open the gates after the parts, which are running. If that cannot be queued, waits
+ * for the parts, puts the streams in error and opens the gates on the host. */
 static void open_gates(const struct opening *o)
 {
     bool pushed = weir__cuda_enter(o->dev);
@@ -160,7 +161,7 @@ static void open_gates(const struct opening *o)
     weir__cuda_leave(o->dev, pushed);
 }
 
-/* Parts that were started before something went wrong write their peers' memory. */
+/* Waits for parts that were started before an error: they still write to their peers' memory. */
 static void await_parts(const struct weir__rendezvous *rendezvous)
 {
     WEIR__EACH_RANK(at, &rendezvous->arrived)
@@ -180,7 +181,8 @@ static void await_parts(const struct weir__rendezvous *rendezvous)
     }
 }
 
-/* The rendezvous is over for everybody; the device opens the gates, or the host does now. */
+/* Closes the rendezvous for all ranks. With `by_device` the device will open the gates, otherwise
+ * the host opens them now. */
 static void close_rendezvous(struct weir__cuda_meet *last, int rank, weir_status status,
                              const char *text, bool by_device)
 {
@@ -246,9 +248,9 @@ void weir__cuda_run_parts(struct weir__cuda_meet *last)
         open_gates(&opening);
 }
 
-/* ---- of a group of processes ---- */
+/* ---- groups of processes ---- */
 
-/* The part is over, or could not be started. */
+/* Departs after the part has completed or could not be started. */
 static void depart(struct weir__cuda_meet *m, weir_status status, const char *text)
 {
     if (weir__cuda_group_of(m)->transport->depart(&m->participant, status, text))
@@ -265,7 +267,7 @@ static void look_at_own_part(struct weir__cuda_meet *m)
     depart(m, st, st ? text : NULL);
 }
 
-/* Whether the device has something to do, as the sender of a message has not. */
+/* True if the device has work for this part; the sender of a message has none. */
 static bool has_work(const struct weir__cuda_meet *m)
 {
     if (weir__cuda_part_engine(m))
@@ -294,7 +296,8 @@ void weir__cuda_run_own_part(struct weir__cuda_meet *m)
     depart(m, st, text);
 }
 
-/* Parts that can fail are over: the first rank that did speaks for all. */
+/* Called after parts that can fail have completed. The error of the first failed rank is reported
+ * for all. */
 static void look_at_all_parts(struct weir__cuda_meet *last)
 {
     const struct weir__rendezvous *rendezvous = last->participant.in;
@@ -315,7 +318,7 @@ static void look_at_all_parts(struct weir__cuda_meet *last)
     close_rendezvous(last, rank, st, st ? text : NULL, false);
 }
 
-/* On the helper thread: parts that can fail, or its own, are over. */
+/* On the helper thread, after all parts, or in a group of processes after the own part. */
 static void look(void *user)
 {
     struct weir__cuda_meet *last = user;

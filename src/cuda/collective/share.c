@@ -1,6 +1,7 @@
-/* A GPU's memory for other processes of the host: CUDA IPC. What the pool maps once the device is
- * in a group of processes is allocated so that others can open it; what is older, or changes while
- * others read it, is copied first. Kernels read peers' memory as that of this process. */
+/* GPU memory that is shared with other processes of the host, by CUDA IPC. From the time at which
+ * the device joins a group of processes, the pool's memory is allocated so that others can open it.
+ * Older memory, and memory that changes while others read it, is copied first. Kernels read peers'
+ * memory like memory of this process. */
 #include "cuda/collective/share.h"
 
 #include <stdio.h>
@@ -11,14 +12,14 @@
 
 enum { STAGE_LEAST = 2 << 20, BOUNCE = 4 << 20 };
 
-/* A piece that others can open. */
+/* An allocation that other processes can open. */
 struct weir__cuda_shared {
     struct weir__cuda_shared *next;
     weir__cu_address base;
     size_t size;
-    uint64_t id; /* never used again in this process */
+    uint64_t id; /* unique in this process */
     struct weir__cu_ipc handle;
-    bool stages, idle; /* for copies; nobody has it */
+    bool stages, idle; /* stages: it is for copies; idle: such a piece is not in use */
 };
 
 static struct weir__cuda_shared *make_piece(struct weir__cuda *dev, size_t size, bool stages)
@@ -86,7 +87,7 @@ void weir__cuda_share_close(struct weir__cuda *dev)
 {
     bool pushed = weir__cuda_enter(dev);
 
-    while (dev->sharing.pieces) { /* the pool's pieces are freed before */
+    while (dev->sharing.pieces) { /* the pool's pieces were freed earlier */
         struct weir__cuda_shared *s = dev->sharing.pieces;
 
         dev->sharing.pieces = s->next;
@@ -101,7 +102,7 @@ void weir__cuda_share_close(struct weir__cuda *dev)
     weir__cuda_leave(dev, pushed);
 }
 
-/* ---- what engine shm asks ---- */
+/* ---- functions for engines (struct weir__sharing) ---- */
 
 static bool find(void *user, const void *address, size_t bytes, struct weir__shared_place *place,
                  unsigned char *handle)
@@ -198,7 +199,7 @@ static weir_status need_stream(struct weir__cuda *dev)
         "a stream");
 }
 
-/* Under `copying`. What is before it on the rank's stream is over. */
+/* Under `copying`. Everything before the copy on the rank's stream has completed. */
 static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__cu_address from,
                             size_t bytes)
 {
@@ -218,7 +219,7 @@ static weir_status copy_now(struct weir__cuda *dev, weir__cu_address to, weir__c
     return st;
 }
 
-/* The host's memory is not pinned: bytes go through some that is. */
+/* Copies to or from pageable host memory, through a pinned buffer. */
 static weir_status copy_bounced(struct weir__cuda *dev, char *to, const char *from, size_t bytes,
                                 bool to_host)
 {
@@ -267,7 +268,7 @@ static void unstage(void *user, void *piece, size_t bytes)
 {
     struct weir__cuda *dev = user;
 
-    (void)bytes; /* the record has it */
+    (void)bytes; /* the piece has its size */
     weir__mutex_lock(&dev->sharing.lock);
     for (struct weir__cuda_shared *s = dev->sharing.pieces; s; s = s->next)
         if (s->stages && s->base == (weir__cu_address)(uintptr_t)piece)

@@ -1,4 +1,4 @@
-/* A GPU's memory for other processes of the host. */
+/* GPU memory that is shared with other processes of the host. */
 #ifndef WEIR_CUDA_COLLECTIVE_SHARE_H
 #define WEIR_CUDA_COLLECTIVE_SHARE_H
 
@@ -9,11 +9,11 @@
 
 struct weir__cuda;
 
-/* Memory that others can open; NULL if there is none. */
+/* Allocates memory that other processes can open; NULL on failure. */
 void *weir__cuda_share_map(struct weir__cuda *dev, size_t size);
-/* False if it is not such memory. */
+/* Frees it; false if the address is not from weir__cuda_share_map. */
 bool weir__cuda_share_unmap(struct weir__cuda *dev, void *address);
-/* The device closes; it is in no group any more. */
+/* Called when the device closes; it is in no group any more. */
 void weir__cuda_share_close(struct weir__cuda *dev);
 
 extern const struct weir__sharing weir__cuda_sharing;

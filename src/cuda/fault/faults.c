@@ -41,7 +41,7 @@ static void die(struct weir__cuda *dev, weir__cu_result r)
         weir__cuda_report(&dev->base, &running);
         snprintf(
             dev->faults.dead_text, sizeof dev->faults.dead_text,
-            "%s is unusable, as this GPU is for the rest of the process: %s; what was running:%s",
+            "%s is unusable, and so is this GPU for the rest of the process: %s; running were:%s",
             dev->base.props.name, weir__cuda_error(r).text,
             running.data ? running.data : " unknown");
         weir__text_free(&running);
@@ -168,8 +168,8 @@ void weir__cuda_fail(struct weir__cuda_stream *s, uint64_t seq, weir_status stat
     atomic_store(&weir__cuda_of(s->base.dev)->faults.failed, true);
 }
 
-/* Takes over the error of the wait's source, if it has one up to there. True if the stream's error
- * changed. */
+/* Takes over the error of the wait's source, if it has one up to the awaited command. True if the
+ * stream's error has changed. */
 static bool take_error(struct weir__cuda_stream *s, const struct weir__cuda_taken *w)
 {
     if (atomic_load(&w->from.stream->failed_at) > w->from.seq ||
@@ -204,10 +204,10 @@ static void drop_waits(struct weir__cuda_stream *s, uint64_t over, const weir_de
     for (struct weir__cuda *dev_ = opened; dev_; dev_ = dev_->faults.next) \
         for (struct weir__cuda_stream *s = atomic_load(&dev_->streams); s; s = s->next)
 
-/* Order matters: `reached` of every stream is read first, then the failures. A command that was
- * over at the first read has reported its failures by the second, so a wait that was over then can
- * be dropped after one pass. The loop repeats until errors have crossed every chain of waits.
- * Under the faults lock. */
+/* Order matters: `reached` of every stream is read first, then the failures. A command that had
+ * completed at the first read has reported its failures by the second, so a wait that had completed
+ * then can be dropped after one pass. The loop repeats until errors have crossed every chain of
+ * waits. Under the faults lock. */
 static void poll_locked(const weir_device *gone)
 {
     bool news = true;

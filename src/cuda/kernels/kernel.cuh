@@ -1,4 +1,4 @@
-/* What kernel sources share: element types, conversions, the grid. */
+/* Shared by all kernel sources: element types, conversions, the grid. */
 #pragma once
 
 #include "ptx.cuh"
@@ -114,7 +114,7 @@ template <typename To, typename From> static __device__ inline To saturate(From 
     return x == x ? (To)x : (To)0;
 }
 
-/* The element of type `from` at p[i] as an element of type `to` in memory. */
+/* Converts an element of type `from` to type `to`, both as stored in memory. */
 template <int to, int from>
 static __device__ inline typename Type<to>::store convert(typename Type<from>::store raw)
 {

@@ -1,14 +1,14 @@
-/* Instructions that CUDA C++ has no function for; those of tensor cores are in ptx_mma.cuh and
- * ptx_hopper.cuh. All assembly is in these three files. tests/cuda/emulate has files of the same
- * names for the host. */
+/* Instructions for which CUDA C++ has no function; those of tensor cores are in ptx_mma.cuh and
+ * ptx_hopper.cuh. All assembly is in these three files. tests/cuda/emulate has host versions of
+ * them with the same names. */
 #pragma once
 
 #include "weir/tensor.h"
 
-/* Waits for the kernels before this one. Every entry calls it before it touches memory: a kernel
- * may be started while those before it end (cuda/stream/issue.c). Only what depends on the
- * arguments alone may come earlier. Every kernel must call it, since the next one waits for this
- * one alone. */
+/* Waits for the kernels before this one. Every entry calls it before it accesses memory, because a
+ * kernel may be started before earlier ones have completed (cuda/stream/issue.c). Only statements
+ * that depend on the arguments alone may come earlier. Every kernel must call it, because the next
+ * kernel waits only for this one. */
 static __device__ inline void await_earlier()
 {
 #if __CUDA_ARCH__ >= 900
@@ -16,7 +16,7 @@ static __device__ inline void await_earlier()
 #endif
 }
 
-/* Lets the next kernel start early; it waits in await_earlier() until this one is over. */
+/* Lets the next kernel start early; it waits in await_earlier() until this one has completed. */
 static __device__ inline void let_next_begin()
 {
 #if __CUDA_ARCH__ >= 900
@@ -48,7 +48,7 @@ static __device__ inline uint16_t to_bf16(float f)
     return h;
 }
 
-/* Two numbers as neighbours in memory. */
+/* Converts two numbers and packs them into one word, `low` first in memory. */
 template <int dtype> static __device__ inline uint32_t pack_two(float low, float high)
 {
     uint32_t r;
@@ -69,7 +69,7 @@ static __device__ inline float max_or_nan(float a, float b)
     return c;
 }
 
-/* 2^x, nearly */
+/* 2^x, approximately */
 static __device__ inline float exp2_fast(float x)
 {
     float y;

@@ -1,4 +1,4 @@
-/* What device/report.h asks for. */
+/* The definitions that device/report.h needs, on the device. */
 #pragma once
 
 #include "weir/tensor.h"

@@ -17,7 +17,7 @@ struct symbol {
     void **at;
 };
 
-/* The environment may name another file, for machines where the loader does not find it. */
+/* An environment variable may name the file, for machines on which the loader does not find it. */
 static void *open_library(const char *variable, const char *const *names, const char *what,
                           char *reason, size_t size)
 {

@@ -16,7 +16,8 @@ uint64_t weir__cuda_hash(uint64_t h, const void *bytes, size_t size)
     return h;
 }
 
-/* $WEIR_CACHE_DIR, or weir/ in the user's cache directory, made if need be; false without one. */
+/* Finds $WEIR_CACHE_DIR, or weir/ in the user's cache directory, and creates it if needed. False if
+ * there is none. */
 static bool cache_directory(char *path, size_t size)
 {
     const char *own = getenv("WEIR_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"),
@@ -81,8 +82,8 @@ static weir_status put_entry(FILE *out, const void *user)
     return WEIR_OK;
 }
 
-/* Whole or not at all: other processes may do the same. A cache that cannot be written costs
- * time, nothing else. */
+/* Writes the file atomically, because other processes may write it at the same time. A failure is
+ * only logged: without the cache weir works, but slower. */
 void weir__cuda_cache_write(const char *name, const void *bytes, size_t size)
 {
     struct entry entry = {bytes, size};

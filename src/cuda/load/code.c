@@ -1,4 +1,5 @@
-/* Kernel sources to functions: compiled once per architecture and variant, kept on disk. */
+/* Compiles kernel sources to functions, once per architecture and variant, and caches them on
+ * disk. */
 #include "cuda/cuda.h"
 #include "cuda/load/cache.h"
 
@@ -7,7 +8,7 @@
 
 /* ---- the cache on disk ---- */
 
-/* Of every source, since they include each other; the same for all variants. */
+/* Hashes all sources, because they include each other. */
 static uint64_t hash_sources(void)
 {
     uint64_t h = WEIR__CUDA_HASH;
@@ -19,7 +20,7 @@ static uint64_t hash_sources(void)
     return h;
 }
 
-/* `own` is the source itself where it is none of kernels/, else NULL. */
+/* `own` is the source itself if it is not in kernels/, else NULL. */
 static void cached_name(const struct weir__cuda *dev, const struct weir__code *code,
                         const char *own, uint64_t variant, char *name, size_t size)
 {
@@ -73,7 +74,7 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
                                code->contract ? "--fmad=true" : "--fmad=false"};
     weir_status st;
 
-    /* Hopper's own products are in a set of their own, which no other GPU has. */
+    /* Hopper's matrix instructions need the architecture-specific target sm_90a. */
     snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%d%s", dev->gpu.major, dev->gpu.minor,
              dev->gpu.major == 9 && dev->gpu.minor == 0 ? "a" : "");
     for (int i = 0; i < 8; i++) {
@@ -93,7 +94,7 @@ static weir_status compile_program(struct weir__cuda *dev, const struct weir__co
 
 enum { MOST_HEADERS = 128 };
 
-/* Texts include headers, not each other. */
+/* Sources include headers only, never another .cu file. */
 static bool is_header(const char *name)
 {
     size_t n = strlen(name);
@@ -158,8 +159,8 @@ static weir_status grow_table(struct weir__cuda *dev)
     return WEIR_OK;
 }
 
-/* Loaded code. Devices on one GPU share it: loading waits for the GPU, and a rank of a collective
- * should not have to load what another one has. */
+/* Loaded code. Devices on one GPU share it: loading waits for the GPU, so a rank of a collective
+ * should not load code that another rank has loaded. */
 struct weir__cuda_module {
     struct weir__cuda_module *next;
     weir__cu_context context;

@@ -1,14 +1,14 @@
-/* Matrix products by cuBLASLt. What a product of some shape takes is asked for once and kept.
+/* Matrix products by cuBLASLt. The algorithms for a shape are requested once and kept.
  *
- * The library sees columns where weir has rows, so it is given the transposed problem:
- * c' = b' a', with n rows and m columns. */
+ * The library uses column-major order and weir row-major, so the library gets the transposed
+ * problem: c' = b' a', with n rows and m columns. */
 #include "cuda/product/product.h"
 
 #include <string.h>
 
-/* ---- what the library can be asked for ---- */
+/* ---- keys: what the library supports ---- */
 
-/* Of an address and of those a step apart. */
+/* Returns the common alignment of an address and of all addresses that are steps apart. */
 static uint8_t alignment(const void *address, int64_t step, weir_dtype dtype)
 {
     uint64_t bits = (uintptr_t)address | (uint64_t)step * weir_dtype_size(dtype);
@@ -16,9 +16,9 @@ static uint8_t alignment(const void *address, int64_t step, weir_dtype dtype)
     return bits % 256 == 0 ? 255 : (uint8_t)(bits & -bits); /* 255 stands for 256 */
 }
 
-/* The library's kernels describe a stack to the GPU's tile engine, whose strides have 40 bits: a
- * longer one is cut off in silence, and the kernel reads or writes elsewhere. Products of two
- * allocators' memory can lie that far apart. */
+/* The library's kernels describe a stack to the GPU's tile engine, whose strides have 40 bits. A
+ * longer stride is silently truncated, and the kernel reads or writes the wrong memory. Products in
+ * memory of two allocators can be that far apart. */
 #define STEP_BITS 40
 
 static bool reaches(int64_t step, weir_dtype dtype)
@@ -28,7 +28,8 @@ static bool reaches(int64_t step, weir_dtype dtype)
     return step > -most && step < most;
 }
 
-/* A matrix stored along one of its dims: true with its step, and whether it is turned. */
+/* True if the matrix is contiguous along one of its dims. Sets the other dim's step, and whether
+ * the matrix is transposed. */
 static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int64_t *step,
                       uint8_t *turned)
 {
@@ -45,8 +46,9 @@ static bool layout_of(int64_t rows, int64_t cols, int64_t row, int64_t col, int6
     return false;
 }
 
-/* Whether the library may add the bias: one of 16 bits to an unaligned product it adds after it has
- * rounded that (seen with an odd n on an H200). Rows of all matrices begin at 16 bytes here. */
+/* True if the library may add the bias. For 16-bit types and unaligned matrices it rounds the
+ * product before it adds the bias (seen with an odd n on an H200). So rows of all matrices must
+ * begin at multiples of 16 bytes. */
 static bool takes_bias(const struct weir__product *p, const struct weir__cuda_key *key)
 {
     uint64_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c;
@@ -113,7 +115,7 @@ static int cuda_type(int dtype)
     }
 }
 
-/* ---- asking ---- */
+/* ---- requesting algorithms ---- */
 
 static int make_layout(const struct weir__cublaslt *lt, int type, int64_t rows, int64_t cols,
                        int64_t step, int batch, void **out)
@@ -125,7 +127,7 @@ static int make_layout(const struct weir__cublaslt *lt, int type, int64_t rows, 
     return r;
 }
 
-/* How far apart the products of the call's stack are. */
+/* Sets how far apart the products of the call's stack are. */
 static int set_steps(const struct weir__cublaslt *lt, const struct weir__cuda_product *p,
                      const struct weir__product *x)
 {
@@ -139,8 +141,8 @@ static int set_steps(const struct weir__cublaslt *lt, const struct weir__cuda_pr
     return lt->layout_set(p->c, CUBLASLT_LAYOUT_BATCH_STEP, &x->c_step[d], sizeof *x->c_step);
 }
 
-/* How many cores the library is told to count on; 0 leaves that to it. A product that may use
- * all of them may still have to share them with others. */
+/* Returns for how many cores the library should optimize; 0: the library decides. Fewer than all
+ * are also requested for products without a limit, because they may share the cores with others. */
 static int32_t target_cores(const struct weir__cuda *dev, const struct weir__cuda_key *k,
                             int target)
 {
@@ -242,7 +244,7 @@ static void free_product(const struct weir__cublaslt *lt, struct weir__cuda_prod
     weir__free(p);
 }
 
-/* Which algorithm is fastest is a matter of time, so a deterministic device keeps to the first. */
+/* A deterministic device always uses the first algorithm, because timing is not deterministic. */
 static struct weir__cuda_product *new_product(struct weir__cuda *dev,
                                               const struct weir__cuda_key *key,
                                               const struct weir__product *x)
@@ -252,7 +254,7 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
     if (!p)
         return NULL;
     memcpy(&p->key, key, sizeof *key);
-    p->best = -1; /* that there is none is remembered as well */
+    p->best = -1; /* products without an algorithm are kept, too, and not requested again */
     p->tuned = dev->base.pool.deterministic;
     if (!make_layouts(&dev->api->lt, p) && !set_steps(&dev->api->lt, p, x))
         weir__cuda_product_ask(dev, p, 0);
@@ -265,7 +267,7 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
     return p;
 }
 
-/* The one last used comes first. */
+/* Finds or makes the product; moves it to the front of the list. */
 static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key,
                                        const struct weir__product *x)
 {
@@ -360,7 +362,8 @@ int weir__cuda_product_multiply(const struct weir__cuda_sink *sink,
                       w->how.workspace ? WEIR__CUDA_WORKSPACE : 0, sink->stream);
 }
 
-/* The library does the last dim of a stack at once; the others are a loop. */
+/* Multiplies a whole stack. The library handles the last dim of the stack; this loops over the
+ * others. */
 static int multiply_all(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
                         int algorithm, const struct weir__product *x)
 {

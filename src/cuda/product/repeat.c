@@ -1,16 +1,15 @@
-/* Products outside of plans that come again: the same call, at the same places, on the same CUDA
- * stream. The library takes longer to hand a product to the GPU than a launch takes, so a call
- * that came a few times is captured, and from then on it is one launch of a graph.
+/* Repeated products outside of plans: the same call, at the same addresses, on the same CUDA
+ * stream. The library takes longer to queue a product than a graph launch takes. So a call that was
+ * made a few times is captured, and from then on it is one launch of a graph.
  *
- * A table of a stream's own, by hash, remembers calls; another call in the same place drives one
- * out. */
+ * Each stream has a hash table of calls; a new call replaces the call with the same hash. */
 #include <string.h>
 
 #include "cuda/product/product.h"
 
 enum { REPEATS = 128, FEW = 3 };
 
-/* What a call is told by; the product stands for everything that its key has. */
+/* Identifies a call. The product stands for everything in its key. */
 struct call {
     const struct weir__cuda_product *product;
     weir__cu_stream stream;
@@ -21,7 +20,7 @@ struct call {
 
 struct weir__cuda_repeat {
     struct call call;
-    int seen;     /* FEW at most */
+    int seen;     /* how often it was made, up to FEW */
     bool refused; /* it cannot be captured */
     weir__cu_exec exec;
 };
@@ -58,7 +57,7 @@ static unsigned place_of(const struct call *call)
     return (unsigned)(h >> 57);
 }
 
-/* On a stream made for it: others may look at the real one meanwhile. */
+/* Captures on a temporary stream, because other threads may query the real stream meanwhile. */
 static weir__cu_exec capture(const struct weir__cuda_sink *sink, const struct weir__cuda_product *p,
                              int algorithm, const struct weir__product *x)
 {

@@ -1,24 +1,24 @@
-/* A program as a graph, by capture: its lanes are streams of the capture alone, and its waits
- * become edges. */
+/* Captures a program as a graph. Its lanes are streams that exist only for the capture, and its
+ * waits become edges. */
 #include "cuda/collective/launch.h"
 #include "cuda/fault/faults.h"
 #include "cuda/program/program.h"
 #include "cuda/stream/trace_run.h"
 
-/* Where a lane goes on: a stream of one part of the cores and one priority, or, before it has one,
- * what its first node comes after. */
+/* The state of a lane: its current stream, for one part of the cores and one priority. Before it
+ * has a stream: the event that its next node must follow. */
 struct lane {
     weir__cu_stream tail; /* NULL before the first node */
     const struct weir__cuda_part *part;
     int priority;
     weir__cu_event after;
-    weir__cu_stream marks; /* beside it: the events of timers; NULL before the first */
+    weir__cu_stream marks; /* a side stream for the events of timers; NULL before the first */
 };
 
 struct capture {
     struct weir__program *p;
-    char *into;  /* see weir__cuda_program_graph, */
-    bool marked; /* also */
+    char *into;  /* see weir__cuda_program_graph */
+    bool marked; /* likewise */
     struct lane *lanes;
     bool by_chains;                 /* nodes on the longest chains have a higher priority */
     struct weir__cuda_props *props; /* made for the capture */
@@ -59,14 +59,14 @@ static weir_status new_stream(struct capture *c, const struct weir__cuda_part *p
     return st;
 }
 
-/* What the lane has done, as an event that others can wait for. */
+/* Returns an event after everything that the lane has done. */
 static weir_status end_of(struct capture *c, const struct lane *lane, weir__cu_event *out)
 {
     *out = lane->after;
     return lane->tail ? new_event(c, lane->tail, out) : WEIR_OK;
 }
 
-/* The lane goes on in a stream of that kind, after what it has done. */
+/* Makes the lane continue in a stream of that part and priority. */
 static weir_status enter(struct capture *c, struct lane *lane, const struct weir__cuda_part *part,
                          int priority)
 {
@@ -84,7 +84,7 @@ static weir_status enter(struct capture *c, struct lane *lane, const struct weir
     return wait_for(c, to, before);
 }
 
-/* The user's priority counts first: chains only where all lanes have the same. */
+/* True if chains decide priorities: only if the user gave all lanes the same priority. */
 static bool may_go_by_chains(const struct weir__program *p)
 {
     for (int i = 1; i < p->nlanes; i++)
@@ -121,7 +121,7 @@ static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
     };
 }
 
-/* After the one before it, on whatever lane that is. */
+/* Captures a collective, ordered after the previous one, which may be on another lane. */
 static weir_status capture_meet(struct capture *c, const struct weir__cuda_sink *sink,
                                 const struct weir__kernel *k)
 {
@@ -150,7 +150,8 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
     return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
 }
 
-/* The timer's event stands behind the item, and nothing behind the timer's event. */
+/* Records the timer's event after the item, on a side stream, so that no other node waits for
+ * it. */
 static weir_status put_mark(struct capture *c, struct lane *lane,
                             const struct weir__cuda_item *item)
 {
@@ -166,7 +167,8 @@ static weir_status put_mark(struct capture *c, struct lane *lane,
         "a trace");
 }
 
-/* On the stream of the first member's lane, after all lanes of members; these go on after it. */
+/* Captures a merge on the stream of the first member's lane. It is ordered after the lanes of all
+ * members, and these continue after it. */
 static weir_status capture_merge(struct capture *c, const struct weir__cuda_merge *m)
 {
     struct weir__cuda_place at = m->members[0];
@@ -290,7 +292,7 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
 
         st = capture_lanes(&c, origin);
         ended = cu->capture_end(origin, out);
-        if (!st) /* or the first error keeps its words */
+        if (!st) /* keep the text of the first error */
             st = weir__cuda_check(p->dev, ended, "a plan");
     }
     weir__cuda_props_free(cu, &props);

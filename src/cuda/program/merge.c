@@ -1,10 +1,10 @@
 /* Products of several lanes as one call of the library: a stack whose steps are the differences of
- * their addresses. One launch fills the GPU where two would take turns, or leave some of it idle,
- * and whatever waits for both waits for one.
+ * their addresses. One launch fills the GPU where two would run one after the other or leave some
+ * cores idle, and nodes that wait for both wait for one.
  *
- * A merge waits for all that its members wait for, and all that waits for a member waits for it.
- * That adds order to the program and takes none away, so memory that the plan shares out by order
- * stays right; the order has no circle as long as the items can be lined up with it. */
+ * A merge waits for everything that its members wait for, and everything that waits for a member
+ * waits for the merge. That only adds order, so the plan's reuse of memory, which relies on order,
+ * stays valid. There is no cycle if weir__cuda_line_up finds an order. */
 #include "cuda/product/product.h"
 #include "cuda/program/program.h"
 
@@ -20,8 +20,8 @@ static bool is_alike(const struct weir__product *a, const struct weir__product *
            a->bias == b->bias && a->bias_step == b->bias_step;
 }
 
-/* Elements from one place to the next, where that is a step the library takes: forwards, in units
- * of 16 bytes. */
+/* Computes the elements between two addresses. False if the library does not support that step: it
+ * must be forwards and a multiple of 16 bytes. */
 static bool step_between(const char *from, const char *to, weir_dtype dtype, int64_t *step)
 {
     int64_t bytes = (int64_t)((uintptr_t)to - (uintptr_t)from);
@@ -41,7 +41,8 @@ static void sort_by_result(const struct weir__product **x, int n)
         }
 }
 
-/* Close together, and aligned as they were: that is part of a product's key. */
+/* Returns a step that puts the results close together but keeps their alignment, which is part of a
+ * product's key. */
 static int64_t packed_step(const struct weir__product *x, int64_t step)
 {
     int64_t size = (int64_t)weir_dtype_size(x->dtype), unit = 256 / size;
@@ -85,7 +86,8 @@ bool weir__cuda_product_stack(const struct weir__product *x, int n, bool packed,
 
 /* ---- of a program ---- */
 
-/* The members' products; false if one is none, may not use all cores, or has another priority. */
+/* Reads the members' products. False if a member is not a product, may not use all cores, or has
+ * another priority. */
 static bool read_members(const struct weir__program *p, const struct weir__cuda_merge *m,
                          struct weir__product *x)
 {
@@ -117,8 +119,7 @@ weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
     if (read_members(p, m, x) && (st = weir__cuda_product_run(sink, x, m->n)) != WEIR_EUNSUPPORTED)
         return st;
     st = WEIR_OK;
-    for (int i = 0; i < m->n && !st;
-         i++) /* products that cannot be merged any more run one by one */
+    for (int i = 0; i < m->n && !st; i++) /* products that can no longer be merged run one by one */
         st = weir__cuda_issue(sink, &weir__cuda_item_at(p, m->members[i])->kernel);
     return st;
 }

@@ -1,6 +1,6 @@
-/* A run of a plan without its graph: with collectives that are not in it and functions of the host,
- * which begin there, and where a graph would be for one run. Its kernels are queued one by one on
- * the lanes' own streams. */
+/* Runs a plan without a graph. It is used for plans with host functions or with collectives that
+ * cannot be in a graph, because the host must start those, and where a graph would be used only
+ * once. The kernels are queued one by one on the lanes' own streams. */
 #include "comm/comm.h"
 #include "cuda/collective/meet.h"
 #include "cuda/fault/faults.h"
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Before any rank stands in a collective. */
+/* Loads all kernels before this rank arrives at a collective. */
 static weir_status load_all(struct weir__program *p)
 {
     weir_status st = WEIR_OK;
@@ -27,7 +27,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 {
     struct weir__cuda_stream *s = weir__cuda_stream_of(p->lanes[lane].stream);
     uint64_t seq = weir__stream_submitted(&s->base) + 1;
-    /* On the caller's own stream the failed command itself is named. */
+    /* On the caller's own stream the failed command itself is in error. */
     struct weir__mark blamed = lane ? weir__cuda_blamed(p) : (struct weir__mark){&s->base, seq};
     struct weir__cuda_sink sink = {
         .dev = p->dev,
@@ -78,7 +78,7 @@ static weir_status run_wait(struct weir__program *p, int lane, const struct weir
                            WEIR__WAIT_ORDER);
 }
 
-/* ---- a run that could not be queued whole ---- */
+/* ---- a run that could not be queued completely ---- */
 
 static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
                       const char *why)
@@ -94,7 +94,8 @@ static void fail_item(struct weir__program *p, struct weir__cuda_place at, weir_
     weir__cuda_fail(weir__cuda_stream_of(blamed.stream), blamed.seq, status, text);
 }
 
-/* Peers of a collective that will not come end now, and not when their time is over. */
+/* Breaks the group of a collective that this rank will not reach, so that its peers fail now and
+ * not by their timeout. */
 static void abort_group(const struct weir__meet *meet, weir_status status, const char *why)
 {
     weir_group *group = meet->channel->group;
@@ -105,7 +106,7 @@ static void abort_group(const struct weir__meet *meet, weir_status status, const
     group->transport->abort(group, status, text);
 }
 
-/* Nothing more of it runs, but all of it counts, so that its lanes are joined as ever. */
+/* Counts an item without running it, so that the lanes are joined as usual. */
 static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_status status,
                       const char *why)
 {

@@ -1,8 +1,8 @@
 /* The order in which a program's items become nodes of a graph.
  *
- * CUDA may let a node's first successor go on in the node's own queue and hand the others to other
- * queues, which takes time. So there are two orders to choose from: lane after lane, or whichever
- * lane has the longest way to go. */
+ * CUDA may run a node's first successor in the node's own queue and pass the other successors to
+ * other queues, which takes time. So there are two orders to choose from: lane after lane, or
+ * always the lane with the longest remaining chain. */
 #include "cuda/program/program.h"
 
 static bool is_at(const struct weir__program *p, struct weir__cuda_place place)
@@ -63,7 +63,7 @@ bool weir__cuda_line_up(struct weir__program *p)
     }
 }
 
-/* From the last back: what follows an item has its height by then. */
+/* Goes backwards, so that the successors of an item are measured first. */
 static void measure_heights(struct weir__program *p)
 {
     for (int i = p->norder - 1; i >= 0; i--) {
@@ -81,8 +81,8 @@ static void measure_heights(struct weir__program *p)
     }
 }
 
-/* On from the first: an item is on a longest chain if it is what is left of one after an item that
- * is, or the head of one. */
+/* Goes forwards. An item is on a longest chain if it begins one, or if it continues the chain of a
+ * predecessor that is on one. */
 static void mark_critical(struct weir__program *p)
 {
     int longest = 0;

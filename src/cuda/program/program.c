@@ -21,8 +21,7 @@ static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane
         item->lane = from->items[i].lane;
         item->item = from->items[i].item;
         item->kernel = from->items[i].kernel;
-        item->kernel.call =
-            NULL; /* it is the caller's, and a kernel with source does not need it */
+        item->kernel.call = NULL; /* the caller owns it, and kernels with source do not need it */
         if (item->is_wait)
             continue;
         if (!(item->args = weir__malloc(WEIR_ARGS_MAX)))
@@ -97,7 +96,7 @@ void weir__cuda_program_free(struct weir__program *p)
 
     if (!p)
         return;
-    weir__cuda_poll(p->dev); /* while the names of its operators are there */
+    weir__cuda_poll(p->dev); /* read failures while the names of its operators are valid */
     pushed = weir__cuda_enter(p->dev);
     drop_graph(p, &p->plain);
     drop_graph(p, &p->traced);
@@ -189,7 +188,8 @@ static weir_status capture(struct weir__program *p, struct weir__cuda_graph *g)
     weir__cuda_autotune(p);
     weir__cuda_arrange(p);
     if (p->meets && !weir__cuda_calls_in_order(p))
-        return weir__fail(WEIR_EUNSUPPORTED, "a plan's collectives are not in one order");
+        return weir__fail(WEIR_EUNSUPPORTED,
+                          "the collectives of a plan are not in order of their numbers");
     if (!(st = weir__cuda_program_graph(p, NULL, marked, &graph)))
         st = marked ? use_traced(p, graph) : use_plain(p, graph);
     else if (graph)
@@ -215,15 +215,15 @@ weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_
 
 /* ---- running ---- */
 
-/* The kernels of a graph are the same in every run. Runs of one graph follow each other, so what a
- * kernel finds here is of its own. */
+/* Writes which run the graph's kernels belong to, because they are the same in every run. Runs of
+ * one graph execute one after the other, so a kernel reads the value of its own run. */
 static weir_status write_run(struct weir__program *p, weir__cu_stream on)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__mark blamed = weir__cuda_blamed(p);
     weir_status st = WEIR_OK;
 
-    if (p->run_is_new) /* for tools that do not count what a stream writes */
+    if (p->run_is_new) /* for memory checkers that do not see stream writes */
         st = weir__cuda_check(p->dev, cu->fill_async(p->run, 0, sizeof(uint64_t), on), "a plan");
     p->run_is_new &= st != WEIR_OK;
     return st ? st
@@ -250,7 +250,7 @@ static weir_status launch(struct weir__program *p, weir__cu_stream tail,
     return st;
 }
 
-/* Of one with collectives: when all ranks are there. */
+/* Queues the launch of a plan with collectives; it starts when all ranks have arrived. */
 static weir_status launch_later(struct weir__program *p, weir__cu_stream tail,
                                 struct weir__cuda_traced *traced, const uint64_t *tickets)
 {
@@ -297,18 +297,18 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
     return st;
 }
 
-/* Whether the memory is elsewhere again. Callers that have other memory for every run would pay for
- * a capture each time, which takes several times what queueing the kernels of one lane does: a
- * graph is made when the memory is where it was before. */
+/* True if the addresses have changed since the last run. A caller that has other memory in every
+ * run would need a capture each time, which takes several times longer than queueing the kernels of
+ * one lane. So a new graph is made only when the addresses are the same as in the run before. */
 static bool goes_without_graph(const struct weir__program *p)
 {
     return p->moved && (p->plain.exec || p->traced.exec) && p->nlanes == 1 &&
            p->epoch == p->dev->cores.epoch;
 }
 
-/* Whether the program goes into a graph now. Graphs whose launch is still to come stay as they are.
- * While one graph is as the program is, launches that are to come are of that one, and the other
- * may be made. */
+/* True if the run can be a launch of a graph. A graph with pending launches must not be changed.
+ * While one of the two graphs is up to date, pending launches use that graph, so the other one may
+ * be captured. */
 static bool can_launch(const struct weir__program *p)
 {
     bool changed = (p->plain.stale && p->traced.stale) || p->epoch != p->dev->cores.epoch;

@@ -1,28 +1,28 @@
-/* A plan's program as this driver keeps it. */
+/* A plan's program in this driver. */
 #ifndef WEIR_CUDA_PROGRAM_PROGRAM_H
 #define WEIR_CUDA_PROGRAM_PROGRAM_H
 
 #include "cuda/cuda.h"
 
 enum {
-    WEIR__CUDA_MERGES = 16, /* of a program, */
-    WEIR__CUDA_MERGED = 8,  /* and products of one */
+    WEIR__CUDA_MERGES = 16, /* the most merges of a program */
+    WEIR__CUDA_MERGED = 8,  /* the most products of a merge */
     WEIR__CUDA_LANES = 1024,
 };
 
 struct weir__cuda_item {
     bool is_wait;
-    int lane, item; /* what is waited for */
-    int height;     /* kernels from here to the end, along the longest chain */
-    bool critical;  /* it is on a chain as long as any */
-    int merge;      /* the number + 1 of the merge that it is in, or 0 */
+    int lane, item; /* of a wait: the item that it waits for */
+    int height;     /* number of kernels on the longest chain from here to the end */
+    bool critical;  /* it is on a longest chain */
+    int merge;      /* the number + 1 of its merge, or 0 */
     struct weir__kernel kernel;
-    unsigned char *args;  /* the kernel's */
-    weir__cu_event event; /* after it, if some other lane waits for it; while capturing */
-    bool awaited;
-    struct weir__cuda_timer *timer; /* of a traced run that is being queued */
-    weir__cu_node mark;             /* in the traced graph, the node of the event behind it */
-    int position;                   /* in `order`, while a run is described */
+    unsigned char *args;  /* the kernel's arguments */
+    weir__cu_event event; /* while capturing: after the item, if another lane waits for it */
+    bool awaited;         /* an item of another lane waits for it */
+    struct weir__cuda_timer *timer; /* while a traced run is queued */
+    weir__cu_node mark;             /* the node of its event in the traced graph */
+    int position;                   /* its index in `order`, while a run is described */
 };
 
 struct weir__cuda_lane {
@@ -30,60 +30,61 @@ struct weir__cuda_lane {
     int nitems;
     void *workspace;
     uint32_t *counters;  /* see counters.c */
-    int priority;        /* of its stream when last captured */
-    int at;              /* while lining up: the next item */
-    weir_stream *stream; /* of the last run, */
-    uint64_t base;       /* and its last command before it */
+    int priority;        /* of its stream at the last capture */
+    int at;              /* while ordering: the next item */
+    weir_stream *stream; /* its stream in the last run */
+    uint64_t base;       /* the stream's last command before that run */
 };
 
 struct weir__cuda_place {
     int lane, item;
 };
 
-/* Products of several lanes that are one call of the library. */
+/* Products of several lanes that are merged into one call of the library. */
 struct weir__cuda_merge {
     struct weir__cuda_place members[WEIR__CUDA_MERGED];
     int n;
 };
 
-/* How a program becomes a graph, as far as there is a choice: see autotune.c. */
+/* The choices in making a graph from a program: see autotune.c. */
 struct weir__cuda_arrangement {
-    int longest_first; /* whether the nodes are made in that order, or lane after lane, */
-    int urgent;        /* and those on the longest chains have a higher priority */
+    int longest_first; /* nodes are made longest chain first; else lane after lane */
+    int urgent;        /* nodes on the longest chains have a higher priority */
     int nmerges;
     struct weir__cuda_merge merges[WEIR__CUDA_MERGES];
 };
 
-/* The program as CUDA has it. The traced one has an event behind every kernel and is the same but
- * for that: trace_run.h says how. */
+/* A CUDA graph of the program. The traced graph also has an event after every kernel
+ * (trace_run.h). */
 struct weir__cuda_graph {
-    bool stale;           /* something has changed since it was captured */
-    weir__cu_exec exec;   /* NULL before */
-    weir__cu_graph graph; /* of the traced one: its nodes are known by this */
+    bool stale;           /* the program has changed since the capture */
+    weir__cu_exec exec;   /* NULL before the first capture */
+    weir__cu_graph graph; /* of the traced graph only: `mark` refers to its nodes */
 };
 
 struct weir__program {
     struct weir__cuda *dev;
     int nlanes;
-    bool fallible;           /* some kernel may fail */
-    bool meets;              /* some are collectives: it is run node by node, unless */
-    bool records;            /* they go into the graph: those of one group, by a library's calls */
-    bool loaded;             /* all that is run node by node */
-    bool on_host;            /* some are functions of the host: likewise */
+    bool fallible;           /* a kernel may fail */
+    bool meets;              /* it has collectives: it runs node by node unless `records` */
+    bool records;            /* its collectives are library calls of one group, and can be in the
+                              * graph */
+    bool loaded;             /* the kernels of a run node by node are loaded */
+    bool on_host;            /* it has host functions: it runs node by node */
     bool moved;              /* a kernel has changed since the last run */
-    bool autotuned;          /* its products have their algorithms, */
-    uint64_t concurrent_set; /* chosen under this number */
-    unsigned epoch;          /* of the cores when it was last captured */
+    bool autotuned;          /* the algorithms of its products are chosen */
+    uint64_t concurrent_set; /* the number under which they are chosen */
+    unsigned epoch;          /* of the cores at the last capture */
     struct weir__cuda_graph plain, traced;
     struct weir__cuda_arrangement arrangement;
-    weir__cu_address run; /* of one that may fail: on the device, where its graph's kernels find
-                           * the run they are of (weir__code_context); 0 before it has a graph */
-    bool run_is_new;      /* and nothing is there yet */
-    /* With `records`: its collectives, by number, and launches that are still to come. */
+    weir__cu_address run; /* if `fallible`: device memory from which the graph's kernels read which
+                           * run they belong to (weir__code_context); 0 before the first capture */
+    bool run_is_new;      /* that memory has not been written yet */
+    /* With `records`: its collectives by number, and the number of pending launches. */
     const struct weir__kernel **calls;
     int ncalls;
     _Atomic int pending;
-    struct weir__cuda_place *order; /* of capturing: none before what it waits for */
+    struct weir__cuda_place *order; /* of capturing: each item after those that it waits for */
     int norder, nitems;
     struct weir__cuda_lane lanes[];
 };
@@ -94,34 +95,34 @@ static inline struct weir__cuda_item *weir__cuda_item_at(const struct weir__prog
     return &p->lanes[at.lane].items[at.item];
 }
 
-/* capture.c: the program as a graph that the caller destroys. With `into` its products write there,
- * and kernels that only take time stand for the rest. With `marked` the event of its timer is
- * behind every item that has one. (L) */
+/* capture.c: makes a graph of the program; the caller destroys it. With `into`, for timing,
+ * products write there and other kernels are replaced by kernels that only take time. With
+ * `marked`, every item that has a timer has the timer's event after it. (L) */
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool marked,
                                      weir__cu_graph *out);
 
 /* program.c: captures the program if `g`, which is one of its two graphs, is stale. (L) */
 weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_graph *g);
 
-/* nodes.c: a run without a graph. As weir__driver_plans.run. (L) */
+/* nodes.c: runs the program without a graph, as weir__driver_plans.run. (L) */
 weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *tickets);
 
 /* ---- record.c: collectives in the graph ---- */
 
-/* Finds them, once the program is whole, and whether all can be in it. */
+/* Finds the program's collectives, after its order is made, and sets `records`. */
 weir_status weir__cuda_find_calls(struct weir__program *p);
-/* Whether the order that the graph is captured in has them by number. */
+/* True if the collectives are in order of their numbers in the capture order. */
 bool weir__cuda_calls_in_order(const struct weir__program *p);
-/* Queues a launch of the graph at `tail`, of the traced one with `traced`. (L) */
+/* Queues a launch of the graph at `tail`; with `traced`, of the traced graph. (L) */
 weir_status weir__cuda_launch_calls(struct weir__program *p, weir__cu_stream tail,
                                     struct weir__cuda_traced *traced, const uint64_t *tickets);
 
-/* ---- traced.c: runs that a trace is told of ---- */
+/* ---- traced.c: runs while a trace is recorded ---- */
 
-/* Finds the events in the traced graph, which has just been captured. (L) */
+/* Finds the event nodes in the traced graph, which has just been captured. (L) */
 weir_status weir__cuda_find_marks(struct weir__program *p);
-/* Makes the traced graph ready for one run, with events of its own. NULL if that cannot be: then
- * the run is not recorded. (L) */
+/* Prepares the traced graph for one run, with its own events. NULL on failure: then the run is not
+ * recorded. (L) */
 struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p);
 
 /* Streams and events that a capture needs until it ends. */
@@ -132,37 +133,39 @@ struct weir__cuda_props {
     int nevents, cap_events;
 };
 void weir__cuda_props_free(const struct weir__cu *cu, struct weir__cuda_props *props);
-/* The same into a capture that somebody else has begun on `origin`. (L) */
+/* Adds the program to a capture that another library has begun on `origin`. (L) */
 weir_status weir__cuda_program_join(struct weir__program *p, weir__cu_stream origin,
                                     struct weir__cuda_props *props);
-/* program.c: the streams that the lanes stand for. */
+/* program.c: sets the streams of the lanes for the next run. */
 void weir__cuda_program_begin(struct weir__program *p, weir_stream *const *streams);
 
-/* The command that fails with the run, if any of its kernels does: the first of its caller's. */
+/* Returns the command that fails if a kernel of the run fails: the run's first on the caller's
+ * stream. */
 static inline struct weir__mark weir__cuda_blamed(const struct weir__program *p)
 {
     return (struct weir__mark){p->lanes[0].stream, p->lanes[0].base + 1};
 }
 
-/* order.c: measures the chains, and lines up the items lane after lane. */
+/* order.c: measures the chains and orders the items lane after lane. */
 weir_status weir__cuda_order(struct weir__program *p);
-/* Lines them up as the arrangement says, those of a merge next to each other; false if merges wait
- * for one another, so that some items have no place. */
+/* Orders the items by the arrangement, with the members of a merge next to each other. False if
+ * merges wait for each other: then some items are not in the order. */
 bool weir__cuda_line_up(struct weir__program *p);
 
 /* ---- merge.c ---- */
 
-/* Makes the program as its arrangement says. Merges that its tensors, where they lie now, do not
- * allow are left out. (L) */
+/* Applies the program's arrangement. Merges that are not possible at the current addresses of its
+ * tensors are left out. (L) */
 void weir__cuda_arrange(struct weir__program *p);
-/* The products of a merge as one; false if they cannot be. (L) */
+/* Makes one stack of the products of a merge; false if that is not possible. (L) */
 bool weir__cuda_merge_stack(const struct weir__program *p, const struct weir__cuda_merge *m,
                             bool packed, struct weir__product *out);
-/* Hands the merge to CUDA. (L) */
+/* Queues the merge to CUDA. (L) */
 weir_status weir__cuda_merge_issue(const struct weir__cuda_sink *sink,
                                    const struct weir__program *p, const struct weir__cuda_merge *m);
 
-/* choice.c: the arrangement that an earlier process chose, if one did, and for later ones. (L) */
+/* choice.c: `read` loads the arrangement that an earlier process chose, if there is one; `keep`
+ * stores the arrangement for later processes. (L) */
 bool weir__cuda_read_arrangement(struct weir__program *p);
 void weir__cuda_keep_arrangement(const struct weir__program *p);
 

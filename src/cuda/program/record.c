@@ -1,6 +1,6 @@
-/* Collectives of a plan that are calls of a library: they are captured with its kernels. A
- * communicator wants its calls in one order on all ranks, which is that of their numbers: the graph
- * has them one after another. */
+/* Collectives of a plan that are calls of a library are captured with its kernels. All ranks must
+ * make a communicator's calls in the same order, so the graph has them one after another, in order
+ * of their numbers. */
 #include "comm/comm.h"
 #include "cuda/collective/launch.h"
 #include "cuda/program/program.h"

@@ -1,5 +1,5 @@
-/* Programs as parts of a graph that others capture. Their kernels find the run that they are of in
- * one place, which is written before each launch. */
+/* Programs as parts of a graph that another library captures. Their kernels read which run they
+ * belong to from device memory, which is written before each launch. */
 #include "cuda/fault/faults.h"
 #include "cuda/program/program.h"
 
@@ -7,7 +7,7 @@ struct weir__reel {
     struct weir__cuda *dev;
     weir__cu_address run; /* as weir__program.run; 0 if no program may fail */
     bool run_is_new;
-    struct weir__cuda_props props; /* until the first launch: the capture is over by then */
+    struct weir__cuda_props props; /* freed at the first launch, when the capture has ended */
 };
 
 weir_status weir__cuda_reel_open(weir_device *base, struct weir__reel **out)
@@ -29,7 +29,8 @@ void weir__cuda_reel_close(struct weir__reel *reel)
     weir__free(reel);
 }
 
-/* Parts of the cores move when other limits come, and only weir's own graphs are made anew then. */
+/* Refuses nodes with core limits: parts of the cores may change when other limits are set, and then
+ * only weir's own graphs are captured again. */
 static weir_status check_parts(const struct weir__program *p)
 {
     const struct weir__cuda_part *part;
@@ -110,7 +111,7 @@ weir_status weir__cuda_reel_begin(struct weir__reel *reel, weir_stream *base, vo
     weir__cuda_props_free(&dev->api->cu, &reel->props);
     if (reel->run) {
         weir__cuda_may_fail(s);
-        if (reel->run_is_new) /* for tools that do not count what a stream writes */
+        if (reel->run_is_new) /* for memory checkers that do not see stream writes */
             st = weir__cuda_check(
                 dev, dev->api->cu.fill_async(reel->run, 0, sizeof(uint64_t), native), "a tape");
         reel->run_is_new &= st != WEIR_OK;

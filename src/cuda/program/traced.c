@@ -1,5 +1,5 @@
-/* Runs of a plan while a trace is recorded: the same launch, of a graph that has an event behind
- * every kernel. */
+/* Runs of a plan while a trace is recorded: launches of a graph that has an event after every
+ * kernel. */
 #include "base/base.h"
 #include "cuda/program/program.h"
 #include "cuda/stream/trace_run.h"
@@ -11,8 +11,8 @@ static struct weir__cuda_item *item_at(const struct weir__program *p, int positi
     return weir__cuda_item_at(p, p->order[position]);
 }
 
-/* The item whose timer has the event, from `*hint` on: nodes mostly come in the order that they
- * were captured in. */
+/* Returns the item whose timer has the event. The search starts at *hint, because nodes are mostly
+ * listed in the order of capture. */
 static struct weir__cuda_item *find_item(const struct weir__program *p, weir__cu_event event,
                                          int *hint)
 {
@@ -130,7 +130,8 @@ static void describe_wait(const struct weir__program *p, const struct weir__cuda
     n->record.u.source.slot = from->stream->slot;
 }
 
-/* The timer becomes the node's. Of a merge, the first member has the launch and the cores. */
+/* Describes a kernel; the node takes over the item's timer. In a merge, the first member has the
+ * launch and the cores. */
 static void describe_kernel(const struct weir__program *p, struct weir__cuda_item *item,
                             struct weir__cuda_traced_node *n)
 {
@@ -189,13 +190,13 @@ struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p)
     if (weir__cuda_trace_new(p->dev, &h) || make_ready(p)) {
         if (h)
             weir__cuda_trace_drop(p->dev, h);
-        weir__hush(); /* the run goes on without */
+        weir__hush(); /* the run is not recorded */
         return NULL;
     }
     h->stream = weir__cuda_stream_of(p->lanes[0].stream);
     if (!(h->run = describe(p)))
         give_timers(p);
-    /* Launches of collectives come later: each sets its events itself. */
+    /* Plans with collectives are launched later, and then set their events. */
     if (!h->run || (!p->meets && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
         weir__cuda_trace_drop(p->dev, h);
         weir__hush();

@@ -1,20 +1,20 @@
 /* Copies between tensors and the host.
  *
- * Memory of the host that CUDA does not know is reached through a pinned stage of the stream: a
- * function of the host moves the bytes between the two when the stream gets there, so that no
- * call waits. What is not packed is gathered or scattered by a kernel on the way. */
+ * Pageable host memory is copied through the stream's pinned stage. A host function moves the bytes
+ * between the two when the stream reaches the copy, so no call waits. Tensors that are not packed
+ * are gathered or scattered by a kernel. */
 #include "cuda/fault/faults.h"
 
 #include <sched.h>
 #include <string.h>
 
-/* What the text "copy" takes: `count` elements from number `first` on in row-major order,
- * between the strided place and a packed one. */
+/* The arguments of the kernel source "copy": `count` elements from number `first` on in row-major
+ * order, between strided and packed memory. */
 struct strided {
     struct weir__copy copy;
-    char *packed; /* NULL: between the copy's two places */
+    char *packed; /* NULL: between the copy's own src and dst */
     int64_t first, count;
-    unsigned char bytes[1024]; /* the packed place, if packed is this struct's address */
+    unsigned char bytes[1024]; /* the source, if copy.src is NULL */
 };
 
 static void strided_shape(const void *args, unsigned phase, unsigned cores,
@@ -74,21 +74,21 @@ static weir_status move_bytes(struct weir__cuda *dev, weir__cu_stream stream, co
 
 /* ---- through the stage ---- */
 
-/* A stretch of elements between the host's place, which may be strided, and the stage. */
+/* A range of elements to be moved between host memory, which may be strided, and the stage. */
 struct weir__cuda_host_copy {
     struct weir__cuda *dev;
     struct weir__cuda_host_copy *next, **at;
-    uint64_t number; /* of the copy it is a part of, */
+    uint64_t number; /* of the copy that it is a part of */
     struct weir__cuda_stream *stream;
-    uint64_t seq; /* which is this command */
+    uint64_t seq; /* the number of the copy's command */
     struct weir__copy copy;
     char *stage;
-    int64_t first, count; /* a count of 0: called off */
+    int64_t first, count; /* count 0: cancelled */
     bool under_way;
 };
 
-/* Moves `n` elements: number `staged` of the stage and those after it, and elements of the host
- * from `place` on, `stride` apart. */
+/* Moves `n` elements between the stage, from element `staged` on, and host memory, from element
+ * `place` on with that stride. */
 static void move_run(const struct weir__cuda_host_copy *h, int64_t place, int64_t stride,
                      int64_t staged, int64_t n)
 {
@@ -96,7 +96,7 @@ static void move_run(const struct weir__cuda_host_copy *h, int64_t place, int64_
     int64_t size = (int64_t)c->elem, host = place * size, step = stride * size, at = staged * size;
 
     if (stride == 1)
-        size *= n, n = 1; /* all at once */
+        size *= n, n = 1; /* one memcpy */
     for (int64_t i = 0; i < n; i++, host += step, at += size)
         if (c->direction == WEIR__COPY_TO_HOST)
             memcpy((char *)c->dst + host, h->stage + at, (size_t)size);
@@ -114,7 +114,7 @@ static bool is_contiguous(const struct weir__copy *c, const int64_t *stride)
     return true;
 }
 
-/* All of it, or a run along the last dim at a time. */
+/* Moves everything at once if it is contiguous, else one run along the last dim at a time. */
 static void move_host_copy(const struct weir__cuda_host_copy *h)
 {
     const struct weir__copy *c = &h->copy;
@@ -148,8 +148,8 @@ static void drop_host_copy(struct weir__cuda_host_copy *h)
     weir__free(h);
 }
 
-/* On CUDA's thread, in stream order. What comes behind a failed operator does not count, and
- * stays away from the host's memory. */
+/* On CUDA's thread, in stream order. A copy after a failed operator is skipped and does not touch
+ * host memory. */
 static void run_host_copy(void *user)
 {
     struct weir__cuda_host_copy *h = user;
@@ -163,7 +163,8 @@ static void run_host_copy(void *user)
     drop_host_copy(h);
 }
 
-/* A copy that could not be queued whole: the caller's memory is the caller's again. */
+/* Cancels a copy that could not be queued completely: afterwards no part of it accesses the
+ * caller's memory. */
 static void cancel_host_copies(struct weir__cuda *dev, uint64_t number)
 {
     bool again = true;
@@ -217,7 +218,7 @@ void weir__cuda_copies_close(struct weir__cuda *dev)
         drop_host_copy(dev->copies.under_way);
 }
 
-/* One stretch of elements, from `first` on, through the stage. */
+/* Copies `count` elements, from `first` on, through the stage. */
 static weir_status stage(struct weir__cuda_stream *s, weir__cu_stream stream,
                          const struct weir__copy *c, int64_t first, int64_t count)
 {

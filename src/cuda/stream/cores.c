@@ -1,11 +1,11 @@
 /* Core limits: parts of the GPU as green contexts.
  *
- * Parts of one split of the cores have none in common, those of different splits may. How many
- * cores a split leaves over depends on its unit: of 132, units of 8 give 120, units of 64 give
- * 128. So there is a split for each of several units, and all streams take their parts from one
- * of them: the coarsest in which every limit in use can be had. When a new limit makes that a
- * finer one, streams take new parts as they go on. A limit gets a run of neighbouring units, the
- * least used ones. A part is made once and kept, since making one takes milliseconds. */
+ * Disjoint parts of the same split have no cores in common; parts of different splits may. How many
+ * cores remain unused depends on a split's unit: of 132 cores, units of 8 cover 120, units of 64
+ * cover 128. So there is a split for each of several units. All streams take their parts from one
+ * split: the coarsest that can give every limit in use. When a new limit needs a finer split,
+ * streams take new parts with their next commands. A limit gets neighbouring units, those with the
+ * fewest users. A part is made once and kept, because making one takes milliseconds. */
 #include "cuda/cuda.h"
 
 static const unsigned units[WEIR__CUDA_SPLITS] = {64, 32, 16, 8};
@@ -45,7 +45,7 @@ void weir__cuda_cores_close(struct weir__cuda *dev)
     }
 }
 
-/* The most that a split has of so many cores; 0 if it has nothing that small. */
+/* Returns the most cores, at most `cores`, that the split can give; 0 if its unit is larger. */
 static unsigned most_of(const struct weir__cuda_split *split, unsigned cores)
 {
     unsigned n = cores / split->unit;
@@ -69,7 +69,7 @@ int weir__cuda_round_limit(const weir_device *base, int cores)
     return (int)(best ? best : least);
 }
 
-/* A part is a stream's while it has a limit of its own, or work that runs there. */
+/* True if the stream uses a part: it has a limit of its own, or pending work on the part. */
 static bool has_part(const struct weir__cuda_stream *s)
 {
     return s->base.live && s->granted.part &&
@@ -77,7 +77,7 @@ static bool has_part(const struct weir__cuda_stream *s)
             atomic_load_explicit(&s->word->reached, memory_order_relaxed) < s->granted.seq);
 }
 
-/* The coarsest split that has the limit of every stream. */
+/* Returns the coarsest split that can give the limits of all streams; -1 if there is none. */
 static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
 {
     struct weir__cuda *dev = weir__cuda_of(me->base.dev);
@@ -91,13 +91,13 @@ static int choose_split(const struct weir__cuda_stream *me, unsigned cores)
         if (fits)
             return i;
     }
-    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) /* then one that has this limit */
+    for (int i = 0; i < WEIR__CUDA_SPLITS; i++) /* otherwise one that can give this limit */
         if (most_of(&dev->cores.splits[i], cores) == cores)
             return i;
     return -1;
 }
 
-/* The run of units with the fewest users: other streams that have them now. */
+/* Returns the start of the run of units with the fewest users among the other streams. */
 static unsigned choose_units(const struct weir__cuda_stream *me, int split, unsigned count)
 {
     struct weir__cuda *dev = weir__cuda_of(me->base.dev);

@@ -1,6 +1,6 @@
-/* Words that kernels count their blocks with: 0 between kernels. A stream, or a lane of a plan, has
- * some for itself, since its kernels run one after the other; a kernel leaves them as it found
- * them, so that they are filled once. When all are taken kernels do without. */
+/* Words in which kernels count their blocks; they are 0 between kernels. Each stream and each lane
+ * of a plan has its own set, because its kernels run one after the other. Kernels must leave the
+ * words 0, so they are zeroed only once. When all sets are taken, kernels run without counters. */
 #include "cuda/cuda.h"
 
 enum { SETS = 64, SET_BYTES = WEIR__CODE_COUNTERS * sizeof(uint32_t) };

@@ -1,22 +1,22 @@
 /* Functions of the host as commands of a stream.
  *
- * A function sees copies of its operands in the host's memory: they are made on the stream, CUDA
- * calls the function when it gets there, and what it has written goes back to the device behind
- * that. CUDA's thread must not call CUDA, which a weir_kernel_fn does not. */
+ * A function gets copies of its operands in host memory. The stream makes the copies, CUDA calls
+ * the function, and then the stream copies the written operands back to the device. CUDA's thread
+ * must not call CUDA; a weir_kernel_fn never does. */
 #include "cuda/fault/faults.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* From when it is queued until the stream has passed it. */
+/* A queued call. It exists until the stream has passed it. */
 struct weir__cuda_host_call {
     struct weir__cuda *dev;
     struct weir__cuda_host_call *next, **at;
     struct weir__mark blamed; /* the command that fails with it */
     weir_kernel_fn fn;
     const char *name, *stream;
-    struct weir__mark own; /* the command that it is; in a plan another than that */
-    _Atomic bool off;      /* it could not be queued whole */
+    struct weir__mark own; /* its own command, which in a plan differs from `blamed` */
+    _Atomic bool off;      /* it could not be queued completely: do not run it */
     char *memory;
     _Alignas(16) unsigned char args[WEIR_ARGS_MAX]; /* with addresses in `memory` */
 };
@@ -47,7 +47,7 @@ static void drop(struct weir__cuda_host_call *h)
     weir__free(h);
 }
 
-/* On CUDA's thread: everything that used its memory is over. */
+/* On CUDA's thread: frees the call after everything that used its memory has completed. */
 static void end(void *user)
 {
     drop(user);
@@ -90,7 +90,7 @@ static void call(void *user)
 
 /* ---- queueing ---- */
 
-/* The operands' places in `memory`, each of whole lines; gives how many bytes that takes. */
+/* Computes the operands' offsets in `memory`, at cache lines. Returns the bytes needed. */
 static size_t place(const struct weir__code_operand *operands, int n, size_t *offsets)
 {
     size_t bytes = 0;
@@ -132,7 +132,7 @@ static weir_status queue(struct weir__cuda_stream *s, weir__cu_stream on,
     for (int i = 0; i < n && !st; i++) {
         device[i] = *operands[i].address;
         *operands[i].address = h->memory + offsets[i];
-        /* Results too: a function may leave elements, or what lies between them, as they are. */
+        /* Copy results too: the function may not write all elements or the gaps between them. */
         st = move(s, on, h->memory + offsets[i], device[i], operands[i].bytes, true);
     }
     if (!st)

@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* What a kernel bound by memory takes, roughly: it starts, and moves its bytes. */
+/* The rough time of a memory-bound kernel: its start, and its bytes. */
 #define START_NS 1000.0
 #define BYTES_PER_NS 3000.0
 
-/* The stack's third coordinate goes in steps of 16 bytes, whatever its strides are. */
+/* The map's third coordinate counts steps of 16 bytes, whatever the strides of the stack. */
 static weir_status map_tiles(struct weir__cuda *dev, const struct weir__code_tiled *t,
                              struct weir__cu_tile_map *map)
 {
@@ -34,8 +34,8 @@ static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
     return st;
 }
 
-/* Every text of kernels/ waits itself for the kernels before it, in a graph for all those that it
- * has an edge from: where the GPU can, it is started while they end. */
+/* Launches a kernel. Every source in kernels/ waits itself (await_earlier) for the kernels before
+ * it, in a graph for all its predecessors. So on GPUs that can, it is started before they end. */
 static weir__cu_result start(const struct weir__cuda_sink *sink, const struct weir__code *code,
                              const struct weir__code_launch *l, weir__cu_function function,
                              void **params)
@@ -98,8 +98,7 @@ static void one_block_a_core(const void *args, unsigned phase, unsigned cores,
     l->threads = 32;
 }
 
-/* In the place of a kernel while products are timed: what the text "busy" takes, for about as long.
- */
+/* While products are timed, launches the source "busy" in place of a kernel, for about as long. */
 static weir_status stand_in(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
 {
     static const struct weir__code busy = {.text = "busy", .shape = one_block_a_core};

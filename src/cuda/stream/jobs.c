@@ -1,14 +1,14 @@
-/* Work of the host within a stream: callbacks, order with devices of another kind, and what
- * collectives need.
+/* Work of the host within a stream: callbacks, order with devices of another kind, and jobs of
+ * collectives.
  *
- * CUDA calls a function of ours when the stream gets there, on a thread that must not call CUDA.
- * So it only wakes a helper thread, which calls the user's function and then lets the stream
- * go on by writing the word that it waits for. What is not the user's has a helper of its own: a
- * callback may take its time.
+ * When the stream reaches a job, CUDA calls a function of ours, on a thread that must not call
+ * CUDA. So the function only wakes a helper thread. The helper calls the user's function and then
+ * lets the stream continue by writing the word for which it waits. The library's own jobs have a
+ * separate helper, because a user's callback may take long.
  *
- * Until CUDA has called and the helper is awake some 30 us pass. What is not the user's is
- * therefore also told by a word that the stream writes, and the helper looks at such words for a
- * while before it sleeps. Whoever comes last, CUDA's call or the helper, frees the job. */
+ * CUDA's call and waking the helper take some 30 us. So for the library's own jobs the stream also
+ * writes a word, and the helper polls such words for a while before it sleeps. The job is freed by
+ * the later of the two, CUDA's call or the helper. */
 #include "cuda/stream/jobs.h"
 #include "cuda/fault/faults.h"
 
@@ -18,16 +18,16 @@
 
 #include <unistd.h>
 
-/* Awake since a job came or was done; less where others want the core. */
+/* How long a helper polls after a job; shorter on machines with few cores. */
 enum { LOOKS_PER_CLOCK = 32, AWAKE_NS = 400000, FEW_CORES = 3, AWAKE_NS_OF_FEW = 20000 };
 
-/* Not the user's: for other devices. */
+/* True for the library's own jobs, on which other devices may wait. */
 static bool is_ours(const struct weir__cuda_job *job)
 {
     return job->serve || job->relay || job->ours;
 }
 
-/* Which helper's it is, and the word that tells of it. */
+/* Sets the job's helper, and the word that tells that the stream has reached it. */
 static void assign(struct weir__cuda_job *job, const _Atomic uint64_t *word, uint64_t mark)
 {
     job->helper = &weir__cuda_of(job->stream->base.dev)->helpers[is_ours(job)];
@@ -74,7 +74,7 @@ static bool is_due(const struct weir__cuda_job *job)
            (job->word && atomic_load_explicit(job->word, memory_order_acquire) >= job->mark);
 }
 
-/* The first job that is due, taken off the list; with a dead context, any. */
+/* Removes the first due job from the list and returns it; with a dead context, the first job. */
 static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
 {
     bool dead = atomic_load(&h->dev->faults.dead);
@@ -90,8 +90,8 @@ static struct weir__cuda_job *take_job(struct weir__cuda_helper *h)
     return job;
 }
 
-/* What is before it is over, though the stream has not said so: what it will write from now on
- * is more. */
+/* Everything before the job has completed, so updates `reached`, which the stream may not have
+ * written yet. Values that the stream writes later are larger. */
 static void note_reached(struct weir__cuda *dev, const struct weir__cuda_job *job)
 {
     if (atomic_load(&job->stream->word->reached) < job->seq - 1)
@@ -99,7 +99,7 @@ static void note_reached(struct weir__cuda *dev, const struct weir__cuda_job *jo
     weir__cuda_poll(dev);
 }
 
-/* How far it got first: whoever passes the gate may write more than that. */
+/* Stores `reached` first: a stream that passes the gate may then store a larger number. */
 void weir__cuda_open_gate(struct weir__cuda_stream *s, uint64_t seq)
 {
     atomic_store_explicit(&s->word->reached, seq, memory_order_release);
@@ -118,8 +118,8 @@ static void free_job(struct weir__cuda_job *job)
     weir__free(job);
 }
 
-/* A job that was done before CUDA's call, which may still come, stays until then; of a dead context
- * until the device is closed. */
+/* Frees a finished job. If CUDA's call may still come, the job is kept until then; with a dead
+ * context, until the device is closed. */
 static void put_away(struct weir__cuda_job *job)
 {
     struct weir__cuda_helper *h = job->helper;
@@ -136,7 +136,7 @@ static void put_away(struct weir__cuda_job *job)
         weir__free(job);
 }
 
-/* The stream is at its wait for another device, and what it waits for is over. */
+/* Called when the relay is signalled: ends the stream's wait for another device. */
 static void pass_relay(void *user)
 {
     struct weir__cuda_job *job = user;
@@ -148,7 +148,7 @@ static void pass_relay(void *user)
     weir__relay_drop(job->relay);
     weir__cuda_open_gate(s, job->seq);
     put_away(job);
-    atomic_fetch_sub(&dev->visitors, 1); /* the last touch of it */
+    atomic_fetch_sub(&dev->visitors, 1); /* the device may close after this */
 }
 
 static void run_job(struct weir__cuda *dev, struct weir__cuda_job *job)
@@ -186,8 +186,8 @@ static bool has_words(struct weir__cuda_helper *h)
     return job;
 }
 
-/* Looks at the words of jobs until one is due, somebody wakes the helper, or it has been awake for
- * long. False if it is better to sleep. */
+/* Polls the words of jobs until a job is due or the helper is woken. False if no job has a word or
+ * the time is up: the helper should sleep. */
 static bool look_at_words(struct weir__cuda_helper *h, uint32_t seen, uint64_t until_ns)
 {
     if (!has_words(h))
@@ -264,7 +264,8 @@ static void remove_job(struct weir__cuda_helper *h, const struct weir__cuda_job 
     weir__mutex_unlock(&h->lock);
 }
 
-/* All of it is in the stream, or only the part that wakes us, in which case nothing is called. */
+/* Marks the job as queued. If it is not `whole`, only the part that wakes the helper is in the
+ * stream, and the job does nothing. */
 static void mark_queued(struct weir__cuda_helper *h, struct weir__cuda_job *job, bool whole)
 {
     bool due;
@@ -272,13 +273,13 @@ static void mark_queued(struct weir__cuda_helper *h, struct weir__cuda_job *job,
     weir__mutex_lock(&h->lock);
     job->queued = true;
     job->whole = whole;
-    due = job->reached || job->word; /* it looks at the word from now on */
+    due = job->reached || job->word; /* the helper polls the word from now on */
     weir__mutex_unlock(&h->lock);
     if (due || atomic_load(&h->dev->faults.dead))
         wake_helper(h);
 }
 
-/* The stream says that it is there, and has CUDA say so. */
+/* Queues the write of the job's word and CUDA's call. */
 static weir_status announce(struct weir__cuda *dev, struct weir__cuda_job *job, weir__cu_stream on,
                             const char *what)
 {
@@ -291,7 +292,8 @@ static weir_status announce(struct weir__cuda *dev, struct weir__cuda_job *job, 
     return st ? st : weir__cuda_check(dev, cu->launch_host(on, reached, job), what);
 }
 
-/* The helper has it, come what may, once CUDA has the call that wakes it. */
+/* Gives the job to its helper. Once CUDA has the call that wakes the helper, the job stays with it,
+ * even if shutting the gate fails. */
 static weir_status hand_over(struct weir__cuda *dev, struct weir__cuda_job *job,
                              weir__cu_stream tail)
 {

@@ -3,7 +3,7 @@
 #include "cuda/fault/faults.h"
 #include "cuda/stream/order.h"
 
-/* The waits that `lane` keeps become `first`'s, but for those that it is after anyway. */
+/* Moves the kept waits of `lane` to `first`, except waits for `first` itself. */
 static weir_status keep_for(struct weir__cuda_stream *first, const struct weir__cuda_stream *lane)
 {
     weir_status st = WEIR_OK;

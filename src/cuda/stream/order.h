@@ -4,7 +4,7 @@
 
 #include "cuda/cuda.h"
 
-/* The event that was recorded last; its `on` is NULL if none was. */
+/* Returns the event that was recorded last; its `on` is NULL if none was. */
 static inline const struct weir__cuda_event *weir__cuda_newest(const struct weir__cuda_stream *s)
 {
     return &s->order.ring[(s->order.ring_at - 1) % WEIR__CUDA_RING];

@@ -1,9 +1,9 @@
 /* Progress of streams: writing and reading checkpoints. */
 #include "cuda/fault/faults.h"
 
-/* Where a write comes after everything of the stream. What a plan's run stands for is over where
- * that was launched; its own tail would have to wait for it first, and the next run for its tail.
- */
+/* Finds the CUDA stream on which a write comes after all commands of the stream. If its last
+ * command belongs to a plan's run, that is the leader's tail: the stream's own tail would first
+ * have to wait for the run, and the next run would have to wait for the tail. */
 static weir_status end_of_all(struct weir__cuda_stream *s, uint64_t queued, weir__cu_stream *out)
 {
     struct weir__cuda_stream *leader = s;
@@ -29,9 +29,9 @@ weir_status weir__cuda_write(struct weir__cuda_stream *s)
 
     if (s->progress.checkpoint >= queued)
         return WEIR_OK;
-    if (s->gate.shut && s->gate.seq == queued) /* opening the gate writes it */
+    if (s->gate.shut && s->gate.seq == queued) /* opening the gate stores `reached` */
         s->progress.checkpoint = queued;
-    else if (!s->order.tail) /* nothing that CUDA would have to do */
+    else if (!s->order.tail) /* CUDA has no work of the stream */
         atomic_store_explicit(&s->word->reached, queued, memory_order_release);
     else if (!(st = end_of_all(s, queued, &on)))
         st = weir__cuda_check(dev,
@@ -58,9 +58,10 @@ weir_status weir__cuda_checkpoint(struct weir__cuda_stream *s)
     return st;
 }
 
-/* A stream whose tail is idle and that keeps no wait has nothing left, though it has not said so.
- * Where others queue too that is the only way to see it: asking counts as a command. A checkpoint
- * that is still to come, perhaps from a leader, would take the word back. */
+/* If the stream's tail is idle and it keeps no wait, all its commands have completed: stores that.
+ * On a shared stream there is no other way to find out, because asking for its last command queues
+ * a new one. Not while a checkpoint is pending, perhaps on a leader: its write would set the word
+ * back. */
 static void look(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);

@@ -10,7 +10,8 @@
  * queues; no gate is queued before the call has returned.
  *
  * A gate is queued only when something comes after it. By then ranks that are called one after the
- * other have usually all been called; and what comes after it is loaded and allocated first. */
+ * other have usually all been called. Everything that the commands after the gate need is loaded
+ * and allocated before the gate is queued. */
 #include "cuda/cuda.h"
 #include "cuda/product/product.h"
 
@@ -18,7 +19,7 @@
 
 enum { GPUS = 64, NAP_NS = 20000, ASK_EVERY = 50 };
 
-/* Gates for other devices that were shut when they were put up. */
+/* Gates for other devices that are in CUDA's queues. */
 struct gates {
     struct weir__mutex lock; /* held over calls that need quiet */
     struct {
@@ -28,7 +29,7 @@ struct gates {
     int n, cap;
 };
 
-static struct gates gpus[GPUS]; /* by number: devices on one GPU share it */
+static struct gates gpus[GPUS]; /* by GPU number: devices on one GPU share an entry */
 
 static struct gates *gates_of(const struct weir__cuda *dev)
 {
@@ -40,7 +41,7 @@ static bool is_dead(const struct weir__cuda_stream *s)
     return atomic_load(&weir__cuda_of(s->base.dev)->faults.dead);
 }
 
-/* Forgets those that are open. */
+/* Removes open gates from the list. True if none is left. */
 static bool is_quiet(struct gates *g)
 {
     int n = 0;
@@ -79,7 +80,7 @@ weir_status weir__cuda_put_gate(struct weir__cuda_stream *s)
     return st;
 }
 
-/* How often this thread is inside. */
+/* The nesting depth of quiesce on this thread. */
 static _Thread_local int depth;
 
 weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
@@ -108,8 +109,8 @@ weir_status weir__cuda_quiesce(struct weir__cuda *dev, const char *what)
             return weir__fail(
                 WEIR_ETIMEDOUT,
                 "%s on %s would deadlock: it waits for a stream that is held by a collective whose "
-                "ranks have not all arrived, or by a copy that waits for another device. Run what "
-                "is new to the GPU before that, or call each rank from its own thread",
+                "ranks have not all arrived, or by a copy that waits for another device. Run each "
+                "new operator once before that, or call each rank from its own thread",
                 what, dev->base.props.name);
         nanosleep(&(struct timespec){0, NAP_NS}, NULL);
     }
@@ -152,9 +153,10 @@ void weir__cuda_free_host(struct weir__cuda *dev, void *address)
         weir__cuda_resume(dev);
 }
 
-/* ---- before a gate is put up ---- */
+/* ---- before a gate is queued ---- */
 
-/* The library loads its kernels when they first run: into memory of its own, in no order. */
+/* The library loads a kernel when it first runs. So runs the product once, unordered, with its
+ * result going to temporary memory. */
 static weir_status run_early(struct weir__cuda_stream *s, const struct weir__kernel *k,
                              const struct weir__product *x)
 {
@@ -199,7 +201,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
                                       .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
         weir__cu_function function;
 
-        /* Whether there will be counters is not known yet: both ways. */
+        /* It is not known yet whether the launch will have counters: load both variants. */
         for (int counted = 0; counted <= k->code->counts && !st; counted++) {
             l.counters = counted ? WEIR__CODE_COUNTERS : 0;
             k->code->shape(k->args, phase, k->cores, &l);
@@ -211,7 +213,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
     return st;
 }
 
-/* The gate may be the stream's own, or that of a stream it waits for. */
+/* The shut gate may be the stream's own or of a stream for which it waits, so all are counted. */
 weir_status weir__cuda_make_ready(struct weir__cuda_stream *s, const struct weir__kernel *k)
 {
     if (weir__likely(

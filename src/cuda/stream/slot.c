@@ -29,7 +29,8 @@ weir_status weir__cuda_stream_open(weir_stream *base)
     return WEIR_OK;
 }
 
-/* The device closes: nobody else looks any more, but a call that fails reports on those left. */
+/* Removes a stream from the list while the device closes. No other thread uses the list, but a
+ * failing call still reports on the remaining streams. */
 static void unlink_stream(struct weir__cuda *dev, const struct weir__cuda_stream *s)
 {
     struct weir__cuda_stream *at = atomic_load(&dev->streams);

@@ -10,7 +10,7 @@ static weir_status take_stamp(struct weir__cuda *dev, _Atomic uint64_t *ns,
     weir_status st = WEIR_OK;
 
     weir__spin_lock(&dev->clock.lock);
-    /* The place is reused: the event that it was for is destroyed. */
+    /* A stamp with the same address belongs to a destroyed event: reuse it. */
     for (at = &dev->clock.stamps; *at; at = &(*at)->next)
         if ((*at)->ns == ns) {
             found = *at;
@@ -60,7 +60,8 @@ weir_status weir__cuda_record_stamp(weir_stream *base, _Atomic uint64_t *ns)
     return st;
 }
 
-/* CUDA tells times apart in floats of milliseconds, so the base moves on to stay near. */
+/* CUDA returns time differences as float milliseconds, so the base event is moved forward to keep
+ * differences small. */
 weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event, uint64_t *ns)
 {
     float ms = 0;
@@ -117,8 +118,8 @@ void weir__cuda_read_stamps(struct weir__cuda_stream *s, uint64_t seq)
 
 /* ---- the clock ---- */
 
-/* The event lies somewhere between the two looks at the host's clock; the closest pair of a few
- * counts. */
+/* The GPU passes the event between two reads of the host's clock. Of a few tries, the one with the
+ * shortest interval is used. */
 weir_status weir__cuda_anchor(struct weir__cuda *dev)
 {
     const struct weir__cu *cu = &dev->api->cu;

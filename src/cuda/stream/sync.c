@@ -4,10 +4,10 @@
 #include <time.h>
 
 enum {
-    SPINS = 4000,      /* before a waiting thread looks at the clock */
-    SPIN_NS = 2000000, /* before it sleeps between looks */
+    SPINS = 4000,      /* polls before a waiting thread reads the clock */
+    SPIN_NS = 2000000, /* time before it sleeps between polls */
     SLEEP_NS = 20000,
-    QUERY_NS = 1000000, /* between looks at whether the context still lives */
+    QUERY_NS = 1000000, /* time between checks for a fault of the context */
 };
 
 void weir__cuda_report(weir_device *dev, struct weir__text *text)
@@ -25,7 +25,8 @@ void weir__cuda_report(weir_device *dev, struct weir__text *text)
     }
 }
 
-/* What has moved since it was last asked; asking makes streams say so. */
+/* Returns a number that changes when any stream progresses. Reading it also makes streams queue
+ * checkpoints. */
 static uint64_t progress(weir_device *dev, bool *untimed)
 {
     uint64_t sum = 0;
@@ -59,7 +60,7 @@ static bool is_over(struct weir__cuda_stream *s, uint64_t seq)
            atomic_load_explicit(&weir__cuda_of(s->base.dev)->faults.dead, memory_order_acquire);
 }
 
-/* A fault shows only when CUDA is asked. */
+/* Checks for a fault of the context, which CUDA reports only in answer to a call. */
 static void look_for_fault(struct weir__cuda_stream *s)
 {
     struct weir__cuda *dev = weir__cuda_of(s->base.dev);

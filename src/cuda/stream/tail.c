@@ -35,7 +35,7 @@ weir_status weir__cuda_tail(struct weir__cuda_stream *s, unsigned cores, weir__c
         st = weir__cuda_flush(s);
     s->order.busy = true;
     if (++s->progress.since >= CHECKPOINT_EVERY)
-        (void)weir__cuda_write(s); /* on an error the next who asks for progress tries again */
+        (void)weir__cuda_write(s); /* after an error the next query for progress tries again */
     weir__spin_unlock(&weir__cuda_of(s->base.dev)->tails);
     return st;
 }
@@ -127,7 +127,7 @@ weir_status weir__cuda_gate(struct weir__cuda_stream *s, bool far)
     set_shut(s, true);
     if (s->native.stream) /* a shared stream: others may queue after the gate at any time */
         st = weir__cuda_flush(s);
-    if (st) { /* the gate was not queued: open it, since nobody else will */
+    if (st) { /* the gate was not queued: open it, because no job will */
         set_shut(s, false);
         atomic_store(&s->word->gate, s->gate.seq);
     }

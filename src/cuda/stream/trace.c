@@ -1,12 +1,13 @@
-/* Trace records of a GPU. While a trace is recorded, an operator stands between two events that
- * keep their time; when they are passed, their times become the record, in the host's clock. The
- * nodes of a plan have an event behind each: see trace_run.h. Nothing is waited for: what is over
- * is told when somebody syncs, in the order it was queued. */
+/* Trace records of a GPU. While a trace is recorded, an operator is queued between two timing
+ * events. When the GPU has passed them, their times are converted to the host's clock and written
+ * to the record. In a plan each node has an event after it: see trace_run.h. Nothing waits for
+ * events: each sync writes the records of commands that have completed, in the order of
+ * queueing. */
 #include "cuda/stream/trace_run.h"
 
 enum { SPARE = 256 };
 
-/* ---- what is recorded ---- */
+/* ---- recording ---- */
 
 static void free_traced(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
@@ -78,7 +79,6 @@ void weir__cuda_trace_add(struct weir__cuda *dev, struct weir__cuda_traced *h)
     weir__spin_unlock(&dev->clock.lock);
 }
 
-/* Cores that are busy with it: those it may use, or fewer if it has fewer blocks. */
 uint32_t weir__cuda_trace_cores(const struct weir__kernel *k)
 {
     struct weir__code_launch l = {.threads = 256};
@@ -200,16 +200,16 @@ void weir__cuda_trace_native(weir_stream *base, void *native, const struct weir_
     if (!h && !k)
         return;
     pushed = weir__cuda_enter(dev);
-    if (h) /* one that was never ended is dropped when the next begins */
+    if (h) /* a record that was never ended is dropped when the next begins */
         weir__cuda_trace_end(h, native, !k && weir__trace_on());
     s->tracing.native =
         k ? weir__cuda_trace_begin(s, native, k, weir__stream_submitted(base)) : NULL;
     weir__cuda_leave(dev, pushed);
 }
 
-/* ---- telling: under the stamps lock, by one thread at a time ---- */
+/* ---- writing records: under the clock's lock ---- */
 
-/* When the last of the stream's commands up to `seq` was over, as far as is known; else 0. */
+/* Returns when the last of the stream's commands up to `seq` completed; 0 if not known. */
 static uint64_t end_of(const struct weir__cuda_stream *s, uint64_t seq)
 {
     uint64_t best = 0, ns = 0;
@@ -229,8 +229,8 @@ void weir__cuda_trace_note(struct weir__cuda_stream *s, uint64_t seq, uint64_t n
     s->tracing.at = (s->tracing.at + 1) % WEIR__CUDA_ENDS;
 }
 
-/* A wait is reached when what is before it on its stream is over, and passed when its source
- * is as well. */
+/* A wait is reached when everything before it on its stream has completed, and ends when its source
+ * has completed as well. */
 static void write_wait(struct weir__cuda_traced *h)
 {
     const struct weir__trace_record *r = &h->record;
@@ -268,7 +268,7 @@ void weir__cuda_trace_write(struct weir__cuda_stream *s, struct weir__trace_reco
     weir__trace_put(&part);
 }
 
-/* False if it is not over yet. */
+/* Writes the entry's record. False if it has not completed yet. */
 static bool write_record(struct weir__cuda *dev, struct weir__cuda_traced *h)
 {
     int end = atomic_load_explicit(&h->end, memory_order_acquire);
@@ -315,7 +315,7 @@ void weir__cuda_trace_flush(struct weir__cuda *dev)
         s->tracing.is_behind = false;
     for (at = &dev->traced.first; (h = *at);) {
         if (h->stream->tracing.is_behind || !write_record(dev, h)) {
-            hold_back(h); /* later commands of its streams are not over either */
+            hold_back(h); /* later commands of its streams must wait too */
             at = &h->next;
             continue;
         }

@@ -1,4 +1,4 @@
-/* Times of a plan's nodes, from the events behind them. */
+/* Times of a plan's nodes, from the events after them. */
 #include "cuda/stream/trace_run.h"
 
 /* ---- timers ---- */
@@ -105,7 +105,8 @@ weir_status weir__cuda_run_set_events(struct weir__cuda *dev, weir__cu_exec exec
     return st;
 }
 
-/* Products of several lanes that are one launch begin when all lanes are there. */
+/* Returns when the node began. Merged products of several lanes begin when all lanes have reached
+ * them. */
 static uint64_t begin_of(const struct weir__cuda_traced_run *run, int i, uint64_t from)
 {
     from = latest(from, over(run, run->nodes[i].before));

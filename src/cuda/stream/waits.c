@@ -47,7 +47,7 @@ weir_status weir__cuda_record(struct weir__cuda_stream *s, weir__cu_stream on, u
 
 /* The earliest recorded event at or after command `seq`, which the tail must have; records one if
  * there is none. If all events of the ring are later than `seq` and a gate lies between, the result
- * is a wait for the word, in `room`. NULL if the command is over, or on an error. */
+ * is a wait for the word, in `room`. NULL if the command has completed, or on an error. */
 static const struct weir__cuda_event *find(struct weir__cuda_stream *s, uint64_t seq,
                                            struct weir__cuda_event *room, weir_status *st)
 {

@@ -1,9 +1,10 @@
-/* How a plan's products are done: first each on its own, then, where products of several lanes may
- * run at the same time, all of them together. A product that is fastest alone fills the GPU; two of
- * those take turns, where two others would fit side by side, or one stack of both does it all.
+/* Chooses the algorithms of a plan's products: first for each product alone, then, if products of
+ * several lanes may run at the same time, for all of them together. The algorithm that is fastest
+ * alone fills the GPU. Two such products run one after the other, where two slower ones could run
+ * side by side, or one stack of both could be faster still.
  *
- * What is timed is the plan's own graph, but its products write into memory made for that and its
- * other kernels only take their time: a plan may not run twice for being timed. */
+ * The plan's own graph is timed. But its products write to temporary memory, and its other kernels
+ * are replaced by kernels that only take time: timing must not run the plan. */
 #include <string.h>
 
 #include "cuda/load/cache.h"
@@ -11,10 +12,10 @@
 #include "cuda/program/program.h"
 
 enum { MEMBERS = 32, PASSES = 2 };
-#define LONGEST_NS UINT64_C(1000000000) /* for algorithms, and for merges */
-#define BETTER 0.98f                    /* a gain that is not noise */
-#define TOO_SLOW 2.5f                   /* against the fastest: not worth a trial beside others */
-#define ROOM ((size_t)64 << 20)         /* for the results of a merge */
+#define LONGEST_NS UINT64_C(1000000000) /* time limit for algorithms, and again for merges */
+#define BETTER 0.98f                    /* a ratio below this is not noise */
+#define TOO_SLOW 2.5f                   /* times the fastest: not tried together with others */
+#define ROOM ((size_t)64 << 20)         /* bytes for the results of a merge */
 
 struct member {
     struct weir__cuda_product *product;
@@ -26,19 +27,19 @@ struct member {
 struct tuning {
     struct weir__program *program;
     struct member members[MEMBERS];
-    int nmembers, nlanes;                      /* lanes that have some */
-    struct weir__cuda_place products[MEMBERS]; /* the first of the plan's */
+    int nmembers, nlanes;                      /* nlanes: lanes that have products */
+    struct weir__cuda_place products[MEMBERS]; /* the plan's first products */
     int nproducts;
-    size_t span; /* of the longest result, */
-    size_t room; /* and what there is for it, or for several */
+    size_t span; /* bytes of the longest result */
+    size_t room; /* bytes of the memory for results */
     struct weir__cuda_watch watch;
     char *into;
     uint64_t end;
 };
 
-/* ---- who takes part ---- */
+/* ---- gathering the products ---- */
 
-/* Alignment is left out: tensors bound later may lie differently. */
+/* Leaves out alignment, because tensors that are bound later may be aligned differently. */
 static uint64_t hash_key(uint64_t h, const struct weir__cuda_key *key)
 {
     struct weir__cuda_key k;
@@ -57,7 +58,7 @@ static void add_member(struct tuning *r, const struct member *m)
         r->members[r->nmembers++] = *m;
 }
 
-/* Tunes the product on its own; false if the item is none that can be. */
+/* Tunes the product alone. False if the item is not a product that can be tuned. */
 static bool take_item(struct tuning *r, struct weir__cuda_lane *lane,
                       const struct weir__cuda_item *item)
 {
@@ -121,7 +122,7 @@ static float time_together(struct tuning *r)
     return ms;
 }
 
-/* Tries the member's other algorithms; true if one of them makes all faster. */
+/* Tries the product's other algorithms. True if one of them makes the whole plan faster. */
 static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least)
 {
     uint64_t concurrent_set = r->program->concurrent_set;
@@ -149,7 +150,7 @@ static bool improve(struct tuning *r, struct weir__cuda_product *p, float *least
     return best != before;
 }
 
-/* The orders and priorities of nodes; what the fastest takes. */
+/* Tries the orders and priorities of nodes. Returns the time of the fastest. */
 static float try_orders(struct tuning *r)
 {
     struct weir__cuda_arrangement *a = &r->program->arrangement;
@@ -202,7 +203,7 @@ static bool is_merged(const struct tuning *r, int i)
     return weir__cuda_item_at(r->program, r->products[i])->merge > 0;
 }
 
-/* The last merge with one more member; false if it is none then. */
+/* Adds product i to the last merge. False if that is not possible. */
 static bool grow(struct tuning *r, int i)
 {
     struct weir__cuda_arrangement *a = &r->program->arrangement;
@@ -219,7 +220,7 @@ static bool grow(struct tuning *r, int i)
     return false;
 }
 
-/* Whether the plan is faster with the last merge, with its best algorithm. */
+/* True if the plan is faster with the last merge, by the merge's best algorithm. */
 static bool try_merge(struct tuning *r, float *least)
 {
     struct weir__program *p = r->program;
@@ -276,8 +277,8 @@ static void keep(const struct tuning *r)
     weir__cuda_keep_arrangement(p);
 }
 
-/* Whether an earlier process chose everything. What it merged may have no algorithm in its
- * concurrent_set here: then it takes the one it has on its own. */
+/* Loads the choices of an earlier process. False if any is missing. A merge may have no stored
+ * choice for this concurrent set: then it uses its best algorithm alone. */
 static bool recall(struct tuning *r)
 {
     struct weir__program *p = r->program;

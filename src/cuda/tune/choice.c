@@ -1,6 +1,6 @@
-/* Which of its algorithms a product takes, and how a plan is arranged. Choices that took time to
- * make are files of the cache: the name has everything that they depend on but the shape, which is
- * inside as well. */
+/* The chosen algorithms of products and arrangements of plans. Choices are stored as files in the
+ * cache, because making them takes time. The file's name contains everything on which the choice
+ * depends; the product's key is a hash there, and is also stored in the file. */
 #include "cuda/load/cache.h"
 #include "cuda/product/product.h"
 #include "cuda/program/program.h"
@@ -63,7 +63,7 @@ int weir__cuda_choice(const struct weir__cuda_product *p, uint64_t concurrent_se
     return p->best;
 }
 
-/* A file may be of any content: the library says whether it can do what is in there. */
+/* A file may have any content, so the library checks whether it supports the stored algorithm. */
 int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
                            uint64_t concurrent_set)
 {
@@ -90,7 +90,7 @@ int weir__cuda_read_choice(struct weir__cuda *dev, struct weir__cuda_product *p,
     if (algorithm >= 0)
         weir__cuda_choose(p, concurrent_set, algorithm);
     else
-        weir__log(WEIR_LOG_WARN, "%s has no algorithm to do that product and is not used", name);
+        weir__log(WEIR_LOG_WARN, "%s has no algorithm for this product and is ignored", name);
     weir__free(s);
     return algorithm;
 }
@@ -102,7 +102,8 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
     char name[160];
 
     memset(&s, 0, sizeof s);
-    memcpy(&s.key, &p->key, sizeof s.key); /* with its padding */
+    memcpy(&s.key, &p->key,
+           sizeof s.key); /* including padding, because keys are compared as bytes */
     s.target = p->algorithms[algorithm].target;
     s.algo = p->algorithms[algorithm].how.algo;
     stored_name(dev, p, concurrent_set, name, sizeof name);
@@ -124,7 +125,8 @@ static bool is_kernel(const struct weir__program *p, struct weir__cuda_place at)
            at.item < p->lanes[at.lane].nitems && !weir__cuda_item_at(p, at)->is_wait;
 }
 
-/* A file may be of any content: no item may be in two merges. */
+/* Validates an arrangement from a file, which may have any content. No item may be in two
+ * merges. */
 static bool fits(const struct weir__program *p, const struct weir__cuda_arrangement *a)
 {
     struct weir__cuda_place seen[WEIR__CUDA_MERGES * WEIR__CUDA_MERGED];
@@ -162,7 +164,7 @@ bool weir__cuda_read_arrangement(struct weir__program *p)
     if ((good = size == sizeof *a && fits(p, a)))
         p->arrangement = *a;
     else
-        weir__log(WEIR_LOG_WARN, "%s is of another plan and is not used", name);
+        weir__log(WEIR_LOG_WARN, "%s belongs to another plan and is ignored", name);
     weir__free(a);
     return good;
 }

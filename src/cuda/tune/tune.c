@@ -1,5 +1,5 @@
-/* Timing the algorithms of a product. Whatever is timed runs as a graph: one by one, short kernels
- * would wait for the host, and that would be what is measured. */
+/* Timing the algorithms of a product. Everything is timed as a graph: if kernels were launched one
+ * by one, short ones would wait for the host, and the host's time would be measured. */
 #include "cuda/product/product.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 enum { TRIALS = 4, ROUNDS = 3 };
 #define ABOUT_AS_FAST 1.02f
 #define ROUND_MS 0.5f
-#define LONG 1e10 /* multiplications that last longer than a graph takes to start */
+#define LONG 1e10 /* products with more multiplications take longer than starting a graph */
 
 bool weir__cuda_watch_open(struct weir__cuda *dev, const struct weir__cuda_part *part,
                            struct weir__cuda_watch *w)
@@ -35,7 +35,7 @@ void weir__cuda_watch_close(struct weir__cuda *dev, struct weir__cuda_watch *w)
     *w = (struct weir__cuda_watch){.stream = NULL};
 }
 
-/* Of `n` launches in a row. */
+/* Returns the mean time of `n` consecutive launches; negative on failure. */
 static float watch_launches(struct weir__cuda *dev, struct weir__cuda_watch *w, weir__cu_exec exec,
                             int n)
 {
@@ -67,7 +67,7 @@ float weir__cuda_watch_graph(struct weir__cuda *dev, struct weir__cuda_watch *w,
     n = least > 0 ? (int)fminf(fmaxf(ROUND_MS / least, 1), 16) : 1;
     for (int i = 0; i < ROUNDS && least >= 0; i++) {
         ms = watch_launches(dev, w, exec, n);
-        least = ms < least ? ms : least; /* a failed trial is negative, and is kept */
+        least = ms < least ? ms : least; /* a failed trial is negative and so ends the loop */
     }
     cu->exec_destroy(exec);
     return least;
@@ -96,7 +96,8 @@ static float time_algorithm(const struct weir__cuda_sink *sink, struct weir__cud
     return ms / (float)trials;
 }
 
-/* The fastest; of those about as fast, the one that leaves the most of the GPU to others. */
+/* Returns, of the algorithms that are about as fast as the fastest, the one that uses the smallest
+ * part of the GPU. */
 static int choose(const struct weir__cuda_product *p)
 {
     int best = -1, modest = -1;
@@ -132,8 +133,8 @@ static void time_all(const struct weir__cuda_sink *sink, struct weir__cuda_watch
     weir__cuda_keep_choice(sink->dev, p, 0, best);
 }
 
-/* On a stream of its own and into memory of its own: what is read may change under it, which
- * does not matter here. Without room for that the library's first choice stays. */
+/* Timing uses a separate stream and temporary memory for results. Inputs may change meanwhile,
+ * which does not affect the times. If there is no memory, the library's first choice stays. */
 void weir__cuda_tune(const struct weir__cuda_sink *sink, const struct weir__cuda_part *part,
                      struct weir__cuda_product *p, const struct weir__product *x)
 {

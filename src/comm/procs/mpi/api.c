@@ -10,7 +10,7 @@
 
 static const char standard_name[] = "libmpi_abi.so.1", open_mpi_name[] = "libmpi.so.40";
 
-static struct weir__mutex lock; /* of what follows */
+static struct weir__mutex lock; /* guards the next two variables */
 static struct weir__mpi_api loaded;
 static bool is_loaded;
 
@@ -37,7 +37,7 @@ static bool take_functions(void *lib, struct weir__mpi_api *api, const char *pat
     return true;
 }
 
-/* Which family it is shows in what it exports. */
+/* Recognises the ABI by the symbols that the library exports. */
 static bool take_handles(void *lib, struct weir__mpi_api *api, const char *path)
 {
     void *revoke;
@@ -81,7 +81,7 @@ static bool try_open(const char *path, int flags)
     return true;
 }
 
-/* Open MPI's launcher says so; others' ranks want the standard. */
+/* Under Open MPI's launcher, tries Open MPI first; under others, the standard ABI. */
 static void find_library(void)
 {
     const char *given = getenv("WEIR_MPI");

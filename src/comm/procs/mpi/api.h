@@ -1,8 +1,8 @@
-/* MPI as weir calls it: found at run time, without its headers.
+/* The MPI functions that weir calls, loaded at run time without MPI's headers.
  *
- * Two families of binary interface, whose handles are pointers in both: the standard one of MPI 5
- * (libmpi_abi.so: MPICH 5, Open MPI 6), with handles of fixed values, and that of Open MPI 4 and 5
- * (libmpi.so.40), with handles that are addresses of exported objects. */
+ * Two ABIs are supported; handles are pointers in both. In the standard ABI of MPI 5
+ * (libmpi_abi.so: MPICH 5, Open MPI 6) handles have fixed values. In the ABI of Open MPI 4 and 5
+ * (libmpi.so.40) they are addresses of exported objects. */
 #ifndef WEIR_COMM_PROCS_MPI_API_H
 #define WEIR_COMM_PROCS_MPI_API_H
 
@@ -41,13 +41,14 @@ struct weir__mpi_api {
 #define X(id, name, args) int(*id) args;
     WEIR__MPI_FUNCTIONS(X)
 #undef X
-    int (*comm_revoke)(void *comm); /* ULFM; NULL: it has none */
+    int (*comm_revoke)(void *comm); /* ULFM; NULL if the library has no such function */
 };
 
-/* The MPI that this process has loaded, else the one of the launcher, else any. WEIR_MPI names a
- * file instead. It stays loaded. NULL with the error said. threads: any. */
+/* Loads the file that WEIR_MPI names. Without it: the MPI that this process has loaded, else the
+ * launcher's, else any. The library stays loaded. NULL with the thread's error set. threads:
+ * any. */
 const struct weir__mpi_api *weir__mpi_load(void);
-/* What MPI says of an error. `text` has room for `size`. */
+/* Writes MPI's text for an error code. `text` has room for `size`. */
 void weir__mpi_error_text(const struct weir__mpi_api *api, int code, char *text, size_t size);
 
 #endif

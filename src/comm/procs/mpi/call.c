@@ -1,10 +1,12 @@
 /* Calls by engine `mpi`.
  *
- * Messages go from rank to rank, so that calls on different streams need no common order: a call's
- * number is in the tag. Each member sends its record to the others, with what it shows if that is
- * short. When all records are there and fit, each knows what the others need of it and sends that.
- * Then the part runs on copies, as it would on peers' memory: sums are in rank order. Of a call in
- * rounds that is a slice of each input; then each sends all others the slice that it has reduced.
+ * Only point-to-point messages are used, with the call's number in the tag, so calls on different
+ * streams need no common order. Each member sends its record to the others, and the shown bytes
+ * with it if they are short. When all records have arrived and fit, each rank knows which of its
+ * bytes the others need, and sends those. Then the part runs on the received copies as it would on
+ * peers' memory, so sums are in rank order. In the first round of a call in rounds, the ranks
+ * exchange slices of the inputs. In the second, each sends the slice that it has reduced to all
+ * others.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +14,9 @@
 
 #include "comm/procs/mpi/mpi.h"
 
-enum { CALLS = 2048 }; /* numbers in tags; with what and how a tag is below 32768 */
+enum { CALLS = 2048 }; /* call numbers in tags; a whole tag is below 32768 */
 
-/* A message with a record: its used part, then what is shown. */
+/* A message with a record: the record's used part, then short shown bytes. */
 static size_t message_size(const struct weir__record *r)
 {
     return offsetof(struct weir__record, args) + r->args_size;
@@ -38,8 +40,7 @@ static struct weir__record *record_of(const struct weir__mpi_call *c, int rank)
     return (void *)(c->records + (size_t)rank * MESSAGE_ROOM);
 }
 
-/* "": the group's; one of the two directions of a pair, "pair 3 to 5"; or a name.
- */
+/* Channel names: "" for the whole group; "pair 3 to 5" for one direction of a pair; else a name. */
 static bool is_named(const struct weir__channel *channel)
 {
     return *channel->name && !weir__is_pair(channel);
@@ -52,7 +53,7 @@ static int tag_of(const struct weir__rendezvous *m, int what)
     int kind = 0;
     char *rest;
 
-    if (is_named(m->channel)) /* of all names and numbers: names.c */
+    if (is_named(m->channel)) /* one tag for all names and call numbers: see names.c */
         return WEIR__MPI_NAMED_TAG + what;
     if (!strncmp(name, pair, sizeof pair - 1)) {
         long from = strtol(name + sizeof pair - 1, &rest, 10);
@@ -118,7 +119,7 @@ static struct weir__mpi_call *begin_call(struct weir__procs_group *p, struct wei
     return c;
 }
 
-/* The record of `rank` has come. False if the group broke. */
+/* Checks and reads the record that has arrived from `rank`. False if the group broke. */
 static bool take_record(struct weir__procs_group *p, struct weir__rendezvous *m, int rank,
                         struct weir__participant **woken)
 {
@@ -165,7 +166,7 @@ static bool take_records(struct weir__procs_group *p, struct weir__rendezvous *m
     return true;
 }
 
-/* The same of calls by name. */
+/* The same for calls by name. */
 static enum weir__step take_named(struct weir__procs_group *p, struct weir__rendezvous *m,
                                   struct weir__participant **woken)
 {
@@ -188,7 +189,7 @@ static enum weir__step take_named(struct weir__procs_group *p, struct weir__rend
     return WEIR__STEP_HERE;
 }
 
-/* Which bytes of the i-th that `shower` shows `reader` needs. */
+/* Computes which bytes of the i-th piece shown by `shower` are needed by `reader`. */
 static void find_wanted(const struct weir__meet *own, const void *reader, const void *shower, int i,
                         int64_t *begin, int64_t *bytes)
 {
@@ -202,7 +203,7 @@ static void set_pointer(struct weir__visit *v, int rank, int i, const char *at)
     memcpy(v->args[rank] + record_of(v->mpi, rank)->shown[i].offset, &at, sizeof at);
 }
 
-/* What was short has come with the record. */
+/* Short data arrives in the record's message: points the arguments there. */
 static void point_into_record(struct weir__visit *v, int rank)
 {
     const struct weir__record *r = record_of(v->mpi, rank);
@@ -214,8 +215,8 @@ static void point_into_record(struct weir__visit *v, int rank)
     }
 }
 
-/* Which of the shown bytes move now: in the first of two rounds the inputs, in the second what the
- * parts have made of them. */
+/* The range of shown pieces that are transferred now: in the first of two rounds the inputs, in the
+ * second the results of the first. */
 struct some {
     uint32_t first, end;
 };
@@ -279,7 +280,7 @@ static bool send_to(struct weir__procs_group *p, struct weir__rendezvous *m, int
     return true;
 }
 
-/* All records are here; or, of a call in rounds, this rank has done the first. */
+/* Starts the transfers: when all records have arrived, and again after the first of two rounds. */
 static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
@@ -300,7 +301,7 @@ static bool begin_moves(struct weir__procs_group *p, struct weir__rendezvous *m)
     return true;
 }
 
-/* Bytes have come: pieces were taken in this order. */
+/* Points the arguments to the received pieces, which receive_from allocated in this order. */
 static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;
@@ -325,7 +326,7 @@ static void point_into_pieces(struct weir__procs_group *p, struct weir__rendezvo
     }
 }
 
-/* Bytes that have come go to the device. False with the error said. */
+/* Copies received bytes to the device. False with the thread's error set. */
 static bool place(const struct weir__world *w, struct weir__mpi_call *c, const char **at,
                   int64_t begin, int64_t bytes)
 {
@@ -403,7 +404,7 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
     return WEIR__STEP_HERE;
 }
 
-/* The part has run for the first time: everybody gets what everybody made. */
+/* After the first round: exchanges the results of all ranks. */
 static enum weir__step gather(struct weir__procs_group *p, struct weir__rendezvous *m,
                               struct weir__participant **woken)
 {
@@ -438,7 +439,7 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
     return WEIR__STEP_HERE;
 }
 
-/* MPI may still read and write the copies. */
+/* The call becomes an orphan, which keeps the copies: MPI may still read and write them. */
 void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
 {
     struct weir__visit *v = m->more;

@@ -1,23 +1,25 @@
-/* A group of engine `mpi` is closed, and no message is lost by it.
+/* Closing a group of engine `mpi` without losing messages.
  *
- * A send is over when MPI has a copy, which may come later than what the link says: without more
- * nobody could tell a record that is on its way from one that will never be. And MPI may hold the
- * copy back until the sender calls it again. So a rank that closes a group, whose calls are all
- * over, tells each member how many messages it sent it, keeps MPI going until each has said that it
- * has them, and leaves only then:
+ * A send completes when MPI has copied the message, and the copy may arrive after a message on the
+ * link that says that the sender has left. So a receiver could not tell a record in flight from one
+ * that will never arrive. Also, MPI may not deliver the copy until the sender calls MPI again. So a
+ * rank that closes a group, after all its calls have completed, tells each member how many messages
+ * it has sent to it. It keeps calling MPI until every member has confirmed, and leaves only then:
  *
- *   closes ─ CLOSES(messages) ─▶ the member counts what has come. All: it says so, and the rank is
- *                                gone for every call that waits for it. Else it is waited for
- *   ends   ◀─ RECEIVED ───────── or CLOSES of the member, whose calls are over too, or it is gone
+ *   closes ─ CLOSES(messages) ─▶ the member compares with the number of messages that have arrived.
+ *                                If all have, it confirms, and treats the rank as gone in calls
+ *                                that wait for it. Otherwise it waits for the rest
+ *   ends   ◀─ RECEIVED ───────── or CLOSES of the member, whose calls have completed too, or the
+ *                                member is gone
  *
- * The link keeps the order of what a rank says, and the hub that of what it passes on: whoever
- * hears that a rank has left heard before what it sent to each group, or that the group is broken.
- */
+ * The link and the hub keep the order of messages. So a rank that learns that another has left has
+ * already learned how many messages that rank sent to each group, or that the group is
+ * broken. */
 #include <stdio.h>
 
 #include "comm/procs/mpi/mpi.h"
 
-/* A member that answers so late is left alone: what it lacks it waits for by itself. */
+/* A closing rank does not wait longer than this for a member's answer. */
 #define QUIT_NS UINT64_C(10000000000)
 #define PAUSE_NS INT64_C(500000)
 
@@ -40,7 +42,7 @@ static void answer(struct weir__procs_group *p, int rank)
 {
     const struct weir__mpi_count *c = &p->counts->of[rank];
 
-    if (has_all(c) && !p->counts->closes) /* else it is told that this rank closes too */
+    if (has_all(c) && !p->counts->closes) /* this rank's own CLOSES is an answer, too */
         weir__world_send_close(p->world, p->key, p->world_rank[rank], false, c->received);
 }
 
@@ -103,7 +105,7 @@ bool weir__mpi_may_come(const struct weir__procs_group *p, int rank)
     return c && c->closes && c->received < c->announced;
 }
 
-/* Everybody else has what this rank sent, or will never want it. */
+/* True if every other rank has received what this rank sent, or does not need it any more. */
 static bool is_over(struct weir__procs_group *p)
 {
     if (atomic_load(&p->group->broken) || !weir__world_is_linked(p->world))
@@ -118,7 +120,7 @@ static bool is_over(struct weir__procs_group *p)
     return true;
 }
 
-/* MPI moves what it has when it is asked anything. */
+/* Makes MPI progress: any call does, so it probes for a tag that no message has. */
 static void keep_going(const struct weir__procs_group *p)
 {
     const struct weir__mpi_api *api = p->world->mpi->api;

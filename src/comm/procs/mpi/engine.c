@@ -1,7 +1,7 @@
-/* Engine `mpi`: ranks on several hosts. The ranks of a world are those of MPI's; a group has a
- * communicator of its own. A program that has called MPI_Init keeps its MPI; else weir starts it
- * and ends it with the process. MPI has no progress of its own: weir's progress thread polls, at
- * once while something moves, and then less and less often. */
+/* Engine `mpi`: ranks on several hosts. Each rank of a world is a rank of MPI_COMM_WORLD; each
+ * group has its own communicator. If the program has called MPI_Init, weir uses that MPI; otherwise
+ * weir initializes MPI and finalizes it when the process exits. MPI has no progress thread, so
+ * weir's progress thread polls: continuously while calls progress, then less and less often. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "base/hash.h"
 #include "comm/procs/mpi/mpi.h"
 
-static struct weir__mutex start_lock; /* of starting MPI */
+static struct weir__mutex start_lock; /* held while MPI is initialized */
 static const struct weir__mpi_api *started;
-static _Atomic bool somebody_died; /* MPI_Finalize would wait for it */
+static _Atomic bool somebody_died; /* do not call MPI_Finalize: it would wait for the dead rank */
 
-/* What ranks tell each other. */
+/* The data that ranks exchange when they join. */
 struct blob {
     int32_t rank, size, standard, reserved;
 };
@@ -71,7 +71,7 @@ static weir_status start_once(const struct weir__mpi_api *api)
     return st;
 }
 
-/* Who is which rank of MPI's world. */
+/* Fills rank_of: which rank of MPI_COMM_WORLD each rank is. */
 static weir_status map_ranks(struct weir__world *w, struct weir__mpi *mpi, const struct blob *mine,
                              const struct weir__wire_gathered *all)
 {
@@ -128,7 +128,7 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
     return st;
 }
 
-/* Requests that MPI still has keep their memory, for ever if need be. */
+/* Memory of requests that MPI has not completed is leaked, because MPI may still access it. */
 static void mpi_part(struct weir__world *w)
 {
     if (!w->mpi)
@@ -141,7 +141,8 @@ static void mpi_part(struct weir__world *w)
     w->mpi = NULL;
 }
 
-/* MPI says that something failed: who died the link will know soon. */
+/* After an error of MPI, waits for the link to report a dead rank and copies its text. False if
+ * none is reported in time. */
 static bool await_dead(const struct weir__procs_group *p, char *text, size_t size)
 {
     uint64_t until = weir__clock_ns() + WEIR__MPI_PATIENCE_NS;
@@ -205,9 +206,10 @@ static weir_status make_comm(struct weir__procs_group *p)
     return code ? fail_open(p, code) : WEIR_OK;
 }
 
-/* Members wait for each other on the control channel first, where it is known who does not come,
- * and again when each has its communicator: a rank that breaks the group revokes it everywhere, and
- * Open MPI does not bear that of one that is still being made. */
+/* Members meet on the control channel first, because it reports ranks that do not come. They meet
+ * there again after each has its communicator: a rank that breaks the group revokes the
+ * communicator everywhere, and Open MPI fails if a communicator is revoked while it is being
+ * made. */
 static weir_status mpi_open(struct weir__procs_group *p, const struct weir__ranks *members,
                             int64_t timeout_ns)
 {
@@ -222,7 +224,7 @@ static weir_status mpi_open(struct weir__procs_group *p, const struct weir__rank
     return meet_members(p, ready, members, timeout_ns);
 }
 
-/* That of a broken group stays: freeing it may wait for the dead. */
+/* Does not free a broken group's communicator: MPI_Comm_free may wait for dead ranks. */
 static void mpi_close(struct weir__procs_group *p)
 {
     weir__mpi_forget_names(p);
@@ -231,7 +233,7 @@ static void mpi_close(struct weir__procs_group *p)
     weir__free(p->counts);
 }
 
-/* All that peers get is a copy: MPI may hold it longer than the call lasts. */
+/* Sends copies only: MPI may use the memory longer than the call lasts. */
 static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
                      const struct weir__meet *meet, uint64_t call,
                      const struct weir__code_shown *shown, int n)
@@ -254,7 +256,7 @@ static bool mpi_show(struct weir__procs_group *p, struct weir__visit *v,
 
 static void mpi_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
 {
-    (void)p; /* peers have their own copies; a failure comes over the link */
+    (void)p; /* nothing to do: peers have their own copies, and the link reports failures */
     (void)m;
     (void)failed;
 }
@@ -265,7 +267,8 @@ static void mpi_broken(struct weir__procs_group *p)
         p->world->mpi->api->comm_revoke(p->comm); /* requests end with an error */
 }
 
-/* Polls at once while things move, then every 50 us .. 1 ms; not at all while there is no call. */
+/* Polls continuously while calls progress, then every 50 us to 1 ms. Without calls it does not
+ * poll, except for orphans. */
 static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
                          struct weir__participant **woken)
 {

@@ -1,9 +1,10 @@
-/* Ranks that died while a call of engine `mpi` waits for them. */
+/* Ranks that die while a call of engine `mpi` waits for them. */
 #include <stdio.h>
 
 #include "comm/procs/mpi/mpi.h"
 
-/* A member that died, as far as the link or this host knows; -1: none. */
+/* Returns a member that has died, according to the link or the process states of this host; -1 if
+ * none is known. */
 static int find_dead(const struct weir__procs_group *p, const struct weir__rendezvous *m)
 {
     WEIR__EACH_RANK(rank, &m->channel->members)
@@ -19,8 +20,8 @@ static int find_dead(const struct weir__procs_group *p, const struct weir__rende
     return -1;
 }
 
-/* MPI says that something failed. The link knows who died, and says so first: ranks that have heard
- * it before are gone too. Else this host is asked, or MPI's words must do. */
+/* After an error of MPI, waits for the link to report which rank died, because that report breaks
+ * the group by itself. If no report comes in time, looks for a dead process, or uses MPI's text. */
 enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
                                         struct weir__participant **woken)
 {

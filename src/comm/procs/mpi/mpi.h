@@ -5,21 +5,22 @@
 #include "comm/procs/engine.h"
 #include "comm/procs/mpi/api.h"
 
-#define WEIR__MPI_PATIENCE_NS UINT64_C(900000000) /* for the link to say who died */
+/* After an error, wait this long for the link to report which rank died. */
+#define WEIR__MPI_PATIENCE_NS UINT64_C(900000000)
 
-/* Of a world. */
+/* MPI's part of a world. */
 struct weir__mpi {
     const struct weir__mpi_api *api;
-    struct weir__mpi_call *orphans; /* given up, with requests that MPI still has */
-    int polls;                      /* since something moved */
-    int rank_of[];                  /* in MPI_COMM_WORLD */
+    struct weir__mpi_call *orphans; /* calls given up whose requests MPI has not completed */
+    int polls;                      /* polls since a call last progressed */
+    int rank_of[];                  /* the rank in MPI_COMM_WORLD, by rank of the world */
 };
 
-/* A message with a record has room for it and for so many shown bytes. */
+/* A message contains a record and up to WEIR__MPI_SHORT shown bytes. */
 enum {
     WEIR__MPI_SHORT = 4096,
     WEIR__MPI_NAMED_TAG = 3 * 4, /* of records of calls by name */
-    WEIR__MPI_NO_TAG,            /* nothing has it: not of a name's, which are records alone */
+    WEIR__MPI_NO_TAG,            /* a tag that no message has: calls by name send records only */
     WEIR__MPI_MESSAGE_ROOM = (sizeof(struct weir__record) + WEIR__MPI_SHORT + 63) & ~63
 };
 
@@ -32,49 +33,50 @@ enum weir__mpi_role {
     WEIR__MPI_RECV_BYTES
 };
 
-/* A call under way. */
+/* A call in progress. */
 struct weir__mpi_call {
-    struct weir__mpi_call *next; /* of orphans */
-    struct weir__procs_group *p; /* NULL of an orphan */
-    bool moves;                  /* records were exchanged; bytes are on their way */
-    bool gathers;                /* of a call in rounds: what ranks made in the first is, too */
+    struct weir__mpi_call *next; /* in the list of orphans */
+    struct weir__procs_group *p; /* NULL for an orphan */
+    bool moves;                  /* all records have arrived; transfers of bytes have started */
+    bool gathers;                /* call in rounds: transfers of the first round's results, too */
     int nrequests, room;
     struct weir__mpi_request {
         void *handle;
         short role, rank;
         bool over;
     } * requests;
-    struct weir__ranks arrived; /* whose records are here */
+    struct weir__ranks arrived; /* ranks whose records have arrived */
     int narrived;
-    uint64_t failed_ns;
+    uint64_t failed_ns; /* when MPI reported an error; 0: none */
     char error[300];
     size_t record_size;
-    unsigned char *records; /* messages: this rank's at its place, then others' */
+    unsigned char *records; /* one message per rank, this rank's included */
     int npieces, nplaced;
-    int first_piece; /* of those that move now */
+    int first_piece; /* the first piece of the current transfers */
     struct weir__mpi_piece {
         void *memory;
         size_t bytes;
-    } * placed,   /* the same on the device, if memory is a device's: behind the others */
-        pieces[]; /* of each rank, and this one's own */
+    } * placed,   /* with device memory: copies of pieces on the device; stored behind `pieces` */
+        pieces[]; /* host memory of received and of sent bytes */
 };
 
-/* Sends or receives `bytes`, in as many messages as it takes. False for want of host memory; what
- * MPI says against it is kept in the call. */
+/* Starts to send or receive `bytes`, in as many messages as needed. False when out of host memory.
+ * An error of MPI is recorded in the call. */
 bool weir__mpi_post(struct weir__procs_group *p, struct weir__mpi_call *c, enum weir__mpi_role role,
                     int rank, void *memory, size_t bytes, int tag);
-/* Looks at all; false if none of `roles` is under way any more. What has come is counted. */
+/* Tests all requests and counts received messages. False if no request of these roles (a bit mask)
+ * is pending. */
 bool weir__mpi_is_under_way(const struct weir__mpi *mpi, struct weir__mpi_call *c, unsigned roles);
 
 /* ---- names.c: under world->lock ---- */
 
 enum weir__mpi_found { WEIR__MPI_FOUND, WEIR__MPI_NOT_YET, WEIR__MPI_NO_MEMORY };
-/* The message of `rank` for that call by name, which `own` is this rank's record of: into `out`,
- * with WEIR__MPI_MESSAGE_ROOM. What MPI says against it is kept in the call. */
+/* Copies the message of `rank` for a call by name to `out`, which has WEIR__MPI_MESSAGE_ROOM bytes.
+ * `own` is this rank's record of the call. An error of MPI is recorded in the call. */
 enum weir__mpi_found weir__mpi_find_named(struct weir__procs_group *p, struct weir__mpi_call *call,
                                           int rank, const struct weir__record *own, int tag,
                                           struct weir__record *out);
-/* The group closes; not under the lock. */
+/* Called without the lock when the group closes. */
 void weir__mpi_forget_names(struct weir__procs_group *p);
 
 /* ---- call.c: under world->lock ---- */
@@ -84,31 +86,32 @@ enum weir__step weir__mpi_meet(struct weir__procs_group *p, struct weir__rendezv
 enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezvous *m,
                                struct weir__ranks *left, struct weir__participant **woken);
 void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m);
-/* Frees orphans whose requests are over. */
+/* Frees orphans whose requests have completed. */
 void weir__mpi_bury(struct weir__mpi *mpi);
 
 /* ---- gone.c: under world->lock ---- */
 
-/* For a call that cannot go on yet: it waits, or if MPI failed and time is up the group breaks. */
+/* For a call that cannot continue yet: returns WAITS, or breaks the group if MPI reported an error
+ * WEIR__MPI_PATIENCE_NS ago. */
 enum weir__step weir__mpi_stay_or_break(struct weir__procs_group *p, struct weir__rendezvous *m,
                                         struct weir__participant **woken);
 
-/* ---- close.c: under world->lock, but for what opens and closes ---- */
+/* ---- close.c: under world->lock, except weir__mpi_counts_make and weir__mpi_quit ---- */
 
-/* Of a group: messages between this rank and each other one. */
+/* The numbers of messages between this rank and each other rank of a group. */
 struct weir__mpi_counts {
-    bool closes; /* this rank does */
-    int nclosing;
+    bool closes;  /* this rank closes the group */
+    int nclosing; /* number of other ranks that close it */
     struct weir__mpi_count {
         uint64_t sent, received;
-        uint64_t announced; /* how many it sent, once it `closes` */
+        uint64_t announced; /* valid if `closes`: how many messages that rank has sent */
         bool closes;
-        bool has; /* what this rank sent: it said so */
+        bool has; /* that rank has confirmed all messages of this rank */
     } of[];       /* by rank */
 };
 
 bool weir__mpi_counts_make(struct weir__procs_group *p);
-/* One of its messages is here. */
+/* Counts a message that has arrived from `rank`. */
 void weir__mpi_count_received(struct weir__procs_group *p, int rank);
 void weir__mpi_quit(struct weir__procs_group *p);
 void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,

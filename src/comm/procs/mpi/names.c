@@ -1,6 +1,6 @@
-/* Records of calls that meet by name. A tag has no room for names, so all of a rank's go by one
- * tag, in the order it makes the calls; what comes for a call that is not here yet is kept. A
- * receive is posted only while some call waits for that rank, so that none is left over. */
+/* Records of calls by name. A tag has no room for a name, so a rank sends all these records with
+ * one tag, in the order of its calls. Messages for calls that have not started here yet are kept. A
+ * receive is posted only while a call waits for that rank, so no receive remains posted. */
 #include <string.h>
 
 #include "comm/procs/mpi/mpi.h"
@@ -12,8 +12,8 @@ struct early {
 };
 
 struct weir__mpi_names {
-    struct weir__mpi_call *receives; /* one request for each rank that is asked; its records */
-    struct early *early;             /* the first to come is the first */
+    struct weir__mpi_call *receives; /* at most one posted receive per rank, and their buffers */
+    struct early *early;             /* messages that have arrived, oldest first */
 };
 
 static bool is_asked(const struct weir__mpi_names *names, int rank)
@@ -24,7 +24,7 @@ static bool is_asked(const struct weir__mpi_names *names, int rank)
     return false;
 }
 
-/* Messages that have come; false for want of memory. */
+/* Moves messages that have arrived to `early`. False when out of memory. */
 static bool take_messages(struct weir__procs_group *p)
 {
     struct weir__mpi_names *names = p->names;
@@ -102,7 +102,7 @@ enum weir__mpi_found weir__mpi_find_named(struct weir__procs_group *p, struct we
     return WEIR__MPI_NOT_YET;
 }
 
-/* MPI may still write what was asked for by calls that were given up. */
+/* The buffers become an orphan: MPI may still write to receives of calls that were given up. */
 void weir__mpi_forget_names(struct weir__procs_group *p)
 {
     struct weir__mpi_names *names = p->names;

@@ -1,4 +1,4 @@
-/* Requests of calls by engine `mpi`: sends and receives that MPI has under way. */
+/* Requests of calls by engine `mpi`: pending sends and receives. */
 #include "comm/procs/mpi/mpi.h"
 
 enum { MESSAGE_MOST = 1 << 30 };

@@ -7,7 +7,7 @@
 #include "base/base.h"
 #include "base/lock.h"
 
-static struct weir__mutex lock; /* of what follows */
+static struct weir__mutex lock; /* guards the next two variables */
 static struct weir__nccl_api loaded;
 static bool is_loaded;
 

@@ -1,5 +1,5 @@
-/* NCCL as weir calls it: found at run time, without its headers. Layouts and numbers are those of
- * NCCL 2.18 and later. */
+/* The NCCL functions that weir calls, loaded at run time without NCCL's headers. Layouts and
+ * numbers are those of NCCL 2.18 and later. */
 #ifndef WEIR_COMM_PROCS_NCCL_API_H
 #define WEIR_COMM_PROCS_NCCL_API_H
 
@@ -10,7 +10,7 @@ struct weir__nccl_id {
     char bytes[WEIR__NCCL_ID];
 };
 
-/* Later versions have more; they take the size for what is there. */
+/* Later versions have more fields; `size` tells them which fields are present. */
 struct weir__nccl_config {
     size_t size;
     unsigned magic, version;
@@ -64,7 +64,8 @@ struct weir__nccl_api {
     int (*finalize)(void *comm);           /* NULL before 2.14 */
 };
 
-/* WEIR_LIBNCCL, or libnccl.so.2. It stays loaded. NULL with the error said. threads: any. */
+/* Loads the file that WEIR_LIBNCCL names, or libnccl.so.2. It stays loaded. NULL with the thread's
+ * error set. threads: any. */
 const struct weir__nccl_api *weir__nccl_load(void);
 
 #endif

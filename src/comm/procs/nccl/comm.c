@@ -5,7 +5,7 @@
 #include <time.h>
 
 enum { IN_PROGRESS = 7, NAP_NS = 20000, LONG_NAP_NS = 1000000, NAPS = 100 };
-#define END_NS INT64_C(2000000000) /* for the end of a communicator */
+#define END_NS INT64_C(2000000000) /* the longest wait for ncclCommFinalize */
 
 uint64_t weir__nccl_deadline(int64_t timeout_ns)
 {
@@ -22,7 +22,7 @@ weir_status weir__nccl_fail(const struct weir__nccl_api *api, void *comm, const 
                       more && *more ? ": " : "", more ? more : "");
 }
 
-/* Why nobody should wait for the members any longer; WEIR_OK: there is no reason. */
+/* Returns why waiting for the members is pointless; WEIR_OK if it is not. */
 static weir_status find_reason(struct weir__procs_group *p, int awaited, char *text, size_t size)
 {
     weir_status st = WEIR_OK;
@@ -112,7 +112,7 @@ void weir__nccl_comm_end(const struct weir__nccl_api *api, void *comm)
             break;
     }
     if (code == IN_PROGRESS)
-        api->abort(comm); /* a member never ends it */
+        api->abort(comm); /* a member does not finalize it */
     else
         api->destroy(comm);
 }

@@ -1,8 +1,8 @@
-/* Engine `nccl`: a GPU for each rank, of one host. Calls meet as by `shm`, where they are checked
- * against each other; then each rank issues NCCL's call on the stream of its part. A communicator
- * wants its calls in one order on all ranks: those of the group are issued by number, and each pair
- * that sends has, in each direction, a communicator of its own, made when both are first there.
- * NCCL promises neither an order of sums nor the same bits on every rank. */
+/* Engine `nccl`: ranks on one host, each with a GPU. Calls meet as in `shm`, which also checks that
+ * they fit. Then each rank issues NCCL's call on the stream of its part. All ranks must make the
+ * calls of a communicator in the same order. So calls of the group are issued in order of their
+ * numbers, and each direction of a pair has its own communicator, made at the first message. NCCL
+ * guarantees neither an order of sums nor the same bits on every rank. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static void cool_down(const struct weir__procs_group *p, const struct weir__nccl
         w->sharing->unstage(w->device, n->warm.memory, n->warm.bytes);
 }
 
-/* It was made, and its first calls could not be. */
+/* Aborts a communicator whose first calls have failed. */
 static void give_up_comm(const struct weir__procs_group *p, struct weir__nccl *n)
 {
     const struct weir__world *w = p->world;
@@ -41,7 +41,7 @@ static void give_up_comm(const struct weir__procs_group *p, struct weir__nccl *n
     cool_down(p, n);
 }
 
-/* The first member makes the number that all join under. */
+/* The first member makes the unique id with which all members join. */
 static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ranks *members,
                              int64_t timeout_ns)
 {
@@ -73,7 +73,7 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
                                   &n->whole.comm);
         if (!st && (st = weir__nccl_warm_up(p, api, &n->whole, deadline_ns, &n->warm)))
             give_up_comm(p, n);
-        if (st) /* others may wait for this one */
+        if (st) /* other members may be waiting for this rank */
             weir__world_send_abort(p->world, p->key, st, weir_last_error());
     }
     weir__free(all);
@@ -87,7 +87,8 @@ static weir_status nccl_open(struct weir__procs_group *p, const struct weir__ran
     return WEIR_OK;
 }
 
-/* Kernels that wait for the dead end. Under world->lock. */
+/* Aborts all communicators, which ends kernels that wait for dead ranks. If threads use them, the
+ * last user aborts. Under world->lock. */
 static void abort_all(struct weir__procs_group *p)
 {
     struct weir__nccl *n = p->nccl;
@@ -126,7 +127,8 @@ static void nccl_close(struct weir__procs_group *p)
     weir__shm_engine.close(p);
 }
 
-/* Between these two nobody else aborts what is there. False if it is aborted. */
+/* Between begin_use and end_use no other thread aborts the communicators. False if they are to be
+ * aborted. */
 static bool begin_use(struct weir__procs_group *p)
 {
     bool there;
@@ -138,7 +140,7 @@ static bool begin_use(struct weir__procs_group *p)
     return there;
 }
 
-/* So many more calls of the line are issued. */
+/* Also counts `issued` more calls of the line. */
 static void end_use(struct weir__procs_group *p, struct weir__nccl_line *line, int issued)
 {
     weir__mutex_lock(&p->world->lock);
@@ -158,7 +160,7 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
 {
     struct weir__verb verb;
 
-    (void)shown; /* peers read nothing */
+    (void)shown; /* NCCL moves the bytes: peers read no memory */
     (void)n;
     if (!meet->spell || !meet->spell(meet, &verb)) {
         weir__fail(WEIR_EUNSUPPORTED, "engine nccl cannot run %s: use engine shm",
@@ -166,10 +168,11 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
         return false;
     }
     v->record.nshown = 0;
-    if (!*meet->channel->name) /* nothing is read later: the cell is left when all are there */
+    if (!*meet->channel->name) /* leave the cell as soon as all have arrived: no bytes are read */
         v->record.carried = v->record.args_size;
     memset(v->record.unique, 0, sizeof v->record.unique);
-    if (*meet->channel->name && verb.kind == WEIR__VERB_SEND) { /* used if there is no pair yet */
+    if (*meet->channel->name &&
+        verb.kind == WEIR__VERB_SEND) { /* in case the pair has no comm yet */
         struct weir__nccl_id id;
 
         if (p->nccl->api->unique_id(&id)) {
@@ -185,17 +188,17 @@ static enum weir__step nccl_meet(struct weir__procs_group *p, struct weir__rende
                                  struct weir__ranks *arrived, struct weir__participant **woken)
 {
     const struct weir__visit *v = m->more;
-    /* The cell of a quick one is left, and may be another call's. */
+    /* The cell of a quick call was left, and may already belong to another call. */
     enum weir__step step = v->quick ? WEIR__STEP_HERE : weir__shm_engine.meet(p, m, arrived, woken);
 
     if (step == WEIR__STEP_HERE && m->call > weir__nccl_issued(p->nccl, m->channel)) {
         *arrived = m->channel->members;
-        return WEIR__STEP_WAITS; /* those before it first */
+        return WEIR__STEP_WAITS; /* earlier calls must be issued first */
     }
     return step;
 }
 
-/* A queue of the device, or the capture it is in, has the call when this returns. */
+/* Queues the call on the device's stream, or adds it to the capture that the stream is in. */
 static weir_status queue_call(struct weir__procs_group *p, struct weir__nccl_line *line,
                               const struct weir__verb *verb, const char *label, void *stream)
 {
@@ -215,7 +218,8 @@ static weir_status queue_call(struct weir__procs_group *p, struct weir__nccl_lin
     return st;
 }
 
-/* On the device too a communicator's calls run one after another, on whatever queues. */
+/* A communicator's calls must also run one after another on the device, even on different
+ * queues. */
 static weir_status issue_call(struct weir__procs_group *p, struct weir__nccl_line *line,
                               const struct weir__verb *verb, const char *label, void *queue)
 {
@@ -246,7 +250,8 @@ static weir_status nccl_run(struct weir__procs_group *p, struct weir__rendezvous
 
 /* ---- calls in a graph ---- */
 
-/* A pair's communicator is made when both are there, and a barrier is nothing but that. */
+/* Calls of pairs cannot be recorded: their communicator is made when both ranks have arrived. Nor
+ * can barriers, which consist only of arriving. */
 static bool nccl_may_record(const struct weir__meet *meet)
 {
     struct weir__verb verb;
@@ -255,7 +260,7 @@ static bool nccl_may_record(const struct weir__meet *meet)
            verb.kind != WEIR__VERB_BARRIER;
 }
 
-/* What NCCL chooses a kernel by. */
+/* The kind of a call is everything by which NCCL chooses a kernel. */
 static bool nccl_is_new(struct weir__procs_group *p, const struct weir__meet *meet)
 {
     struct weir__nccl *n = p->nccl;
@@ -309,7 +314,7 @@ static weir_status nccl_launch(struct weir__procs_group *p, int calls,
     return st;
 }
 
-/* The rest is as by shm. */
+/* The rest is as in engine shm. */
 static void nccl_part(struct weir__world *w)
 {
     weir__shm_engine.part(w);
@@ -342,7 +347,7 @@ static void nccl_broken(struct weir__procs_group *p)
         abort_all(p);
 }
 
-/* Over the call under way, or without one. */
+/* Breaks the group with NCCL's error; the reason names a call in progress, if there is one. */
 static void break_by(struct weir__procs_group *p, const char *words,
                      struct weir__participant **woken)
 {
@@ -357,7 +362,7 @@ static void break_by(struct weir__procs_group *p, const char *words,
     }
 }
 
-/* Asks NCCL every now and then whether something went wrong. */
+/* Polls NCCL for asynchronous errors every 50 ms. */
 static int64_t nccl_pause(struct weir__world *w, bool calls_under_way,
                           struct weir__participant **woken)
 {

@@ -1,4 +1,4 @@
-/* Calls in NCCL's words. */
+/* Translates calls to calls of NCCL. */
 #include "comm/procs/nccl/comm.h"
 
 enum { SENDER, RECEIVER }; /* in the communicator of a pair */
@@ -79,5 +79,5 @@ int weir__nccl_issue(const struct weir__nccl_api *api, void *comm, int ranks,
     case WEIR__VERB_BARRIER:
         break;
     }
-    return 0; /* all are there */
+    return 0; /* a barrier: all ranks have arrived */
 }

@@ -1,4 +1,4 @@
-/* Communicators of pairs: made when both ends are first there, one for each direction. */
+/* Communicators of pairs: one for each direction, made at its first message. */
 #include <string.h>
 
 #include "comm/procs/nccl/comm.h"
@@ -20,7 +20,7 @@ uint64_t weir__nccl_issued(const struct weir__nccl *n, const struct weir__channe
     return line ? line->issued : 0;
 }
 
-/* The sender's record has the id. */
+/* Both ranks use the unique id in the sender's record. */
 static weir_status make(struct weir__procs_group *p, const struct weir__rendezvous *m, int sender,
                         void **comm)
 {

@@ -1,7 +1,7 @@
 /* NCCL loads kernels and connects ranks at the first call that needs them. That may wait for all
- * that the device has under way, and a stream that waits for its peers is under way until NCCL goes
- * on. So a communicator makes its first calls when it is made, before any stream can wait: each of
- * NCCL's, few bytes and many, between all pairs. */
+ * pending work of the device, including a stream that waits for its peers, and then it deadlocks.
+ * So the first calls of a communicator are made when the communicator is made, before any stream
+ * can wait: each kind of call, with few and with many bytes, between all pairs. */
 #include <string.h>
 
 #include "comm/procs/nccl/comm.h"

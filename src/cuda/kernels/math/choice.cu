@@ -1,6 +1,6 @@
-/* The experts of each token.
- * V0: type; V1: type of the bias; V2: sigmoid, else softmax; V3: experts are in groups, of which
- * some are left out */
+/* Chooses the experts of each token.
+ * V0: type; V1: type of the bias; V2: sigmoid, else softmax; V3: experts are in groups, and only
+ * some groups are chosen */
 #include "elementwise.cuh"
 #include "ops/host/math/choice.h"
 
@@ -33,7 +33,7 @@ static __device__ inline Best warp_best(Best b)
     return b;
 }
 
-/* The best of those of the n scores that are worse than `last`; the best of all if last.at < 0. All
+/* Returns the best of the n scores that are worse than `last`; the best of all if last.at < 0. All
  * threads get the result. */
 static __device__ inline Best next_best(const real *s, int n, Best last)
 {
@@ -81,7 +81,7 @@ static __device__ inline void leave_groups(const weir__choice &a, real *s, real 
     __syncwarp();
 }
 
-/* A token's scores in p. */
+/* Computes a token's scores into p. */
 static __device__ inline void read_scores(const weir__choice &a, int64_t token, real *p)
 {
     int n = (int)a.n;

@@ -1,5 +1,5 @@
 /* Elementwise operations on values of the type in memory, and loads of operands with different
- * layouts: what single calls (ew.cu) and chains of them share. */
+ * layouts. Shared by single calls (ew.cu) and chains of calls. */
 #pragma once
 
 #include "kernel.cuh"
@@ -73,7 +73,8 @@ template <typename T> static __device__ inline T divide(T a, T b)
     return (T)-1 < 0 && b == (T)-1 ? (T)(0 - (wide)a) : (T)(a / b);
 }
 
-/* A shift by the width or more, or by less than 0, moves all bits out; to the right the sign follows. */
+/* A shift by the width or more, or by less than 0, shifts all bits out; right shifts fill in the
+ * sign. */
 template <typename T> static __device__ inline T left_shift(T a, T b)
 {
     typedef typename Wide<T>::type wide;
@@ -205,7 +206,7 @@ static __device__ inline T unary(T x, const double *constant)
         return x == -INF ? -(T)0 : x * sigmoid<narrow>(x);
 }
 
-/* How many inputs an operation has. */
+/* Returns the number of inputs of an operation. */
 static constexpr int inputs_of(int code)
 {
     return code == WEIR__EW_WHERE                         ? 3
@@ -213,7 +214,7 @@ static constexpr int inputs_of(int code)
                                                           : 1;
 }
 
-/* Whether the operation's result is rounded to 16 bits. */
+/* True if the operation's result is rounded to 16 bits. */
 template <int code, int out, int t0> static constexpr bool rounds()
 {
     if (out != WEIR_F16 && out != WEIR_BF16)

@@ -1,8 +1,8 @@
 /* One elementwise operator.
  * V0: code; V1: output type; V2..V4: input types; V5: bit i: input i is the constant; V6: log2 of
- * the elements a thread moves at once, + 8 * dims (0: all is packed), + 128: places fit 32 bits, or
- * where all is packed, every thread has one move at most and nothing is left over; V7: how output
- * and inputs lie, two bits each */
+ * the elements that a thread moves at once, + 8 * dims (0 dims: all operands are packed), + 128:
+ * positions fit 32 bits, or, if all is packed, every thread makes at most one move and there is no
+ * remainder; V7: layouts of output and inputs, two bits each */
 #include "elementwise.cuh"
 
 template <bool fits> struct Index { typedef int64_t type; };

@@ -1,9 +1,9 @@
-/* Sum, max, min and argmax. A unit is one output, or `width` neighbouring ones (columns); its
- * reduced positions come in chunks whose results are combined in order, so the result follows from
- * the shape alone.
- * V0: code; V1: input type; V2: output type; V3: 0 a block a unit, 1 columns, 2 a warp a unit; V4:
- * phase 0 leaves partial results, phase 1 combines them; V5: elements a thread takes at once, 16
- * bytes of a row or of neighbouring columns, or 1 */
+/* Sum, max, min and argmax. A unit is one output, or `width` neighbouring outputs (columns). Its
+ * reduced positions are split into chunks whose results are combined in order, so the result
+ * depends on the shape alone.
+ * V0: code; V1: input type; V2: output type; V3: 0 a block per unit, 1 columns, 2 a warp per unit;
+ * V4: phase 0 writes partial results, phase 1 combines them; V5: elements that a thread takes at
+ * once: 16 bytes of a row or of neighbouring columns, or 1 element */
 #include "device/code.h"
 #include "kernel.cuh"
 #include "ops/host/math/reduce.h"
@@ -30,7 +30,7 @@ static __device__ inline Part start()
     return {(value)(V0 == WEIR__REDUCE_MIN ? 0x7fffffffffffffffll : -0x7fffffffffffffffll - 1), -1};
 }
 
-/* NaN below all. */
+/* The smaller value; NaN counts as the smallest. */
 template <typename T> static __device__ inline T smaller(T a, T b)
 {
     return a != a ? a : b != b ? b : b < a ? b : a;

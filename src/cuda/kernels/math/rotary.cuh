@@ -1,6 +1,6 @@
 /* Rotary position embedding, of one pair or of several.
- * V0: type; V1: type of the angles; V2: interleaved; V3: not 0: rows lie together, and so many
- * pairs are moved at once */
+ * V0: type; V1: type of the angles; V2: interleaved; V3: if not 0, rows are contiguous and this
+ * many pairs are moved at once */
 #pragma once
 
 #include "kernel.cuh"
@@ -62,7 +62,7 @@ template <int n> static __device__ inline void turn_pairs(const weir__rotary &a,
     *(Pairs *)(to + half) = y;
 }
 
-/* How many calls of turn() all threads make together. */
+/* Returns how many calls of turn() all threads make together. */
 static __device__ inline int64_t turns(const weir__rotary &a)
 {
     return a.rows.count * (a.rows.n / 2 / (V3 ? V3 : 1));

@@ -1,5 +1,5 @@
 /* Rows that a block holds in registers: each is read once, 16 bytes at a time, and written once.
- * V0: type; HELD: chunks of 16 bytes a thread has, 0 where rows lie in any other way */
+ * V0: type; HELD: chunks of 16 bytes that a thread holds, 0 for other layouts of rows */
 #pragma once
 
 #include "kernel.cuh"
@@ -11,7 +11,7 @@ enum { PACK = 16 / sizeof(Type<V0>::store) };
 template <int held> struct Row {
     real at[held][PACK];
 
-    /* Whether chunk i is in a row of n elements. */
+    /* True if this thread's chunk i is in a row of n elements. */
     static __device__ inline bool has(int i, int64_t n)
     {
         return (i * blockDim.x + threadIdx.x) * PACK < n;

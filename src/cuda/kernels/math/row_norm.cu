@@ -1,5 +1,5 @@
-/* Layer norm and rms norm, a block a row. V0: type; V1: centred; V2: chunks a thread holds, see
- * row.cuh; V3: the weight and the bias, as far as there are any, lie in whole chunks too */
+/* Layer norm and rms norm, a block per row. V0: type; V1: centred; V2: chunks that a thread holds,
+ * see row.cuh; V3: weight and bias, if given, can be read in whole chunks too */
 #include "ops/host/math/norm.h"
 #include "row.cuh"
 

@@ -1,12 +1,12 @@
-/* What the elements of a row up to each place come to. V0: type; V1: the result's type;
- * V2: enum weir__scan_kind; V3: a thread a row, else a block a row */
+/* Inclusive scans along rows. V0: type; V1: the result's type; V2: enum weir__scan_kind; V3: a
+ * thread per row, else a block per row */
 #include "kernel.cuh"
 #include "ops/host/math/scan.h"
 
 constexpr bool extreme = V2 == WEIR__SCAN_MAX || V2 == WEIR__SCAN_MIN;
 constexpr bool is_real = Type<V0>::real, is_narrow = sizeof(Type<V0>::store) == 2;
 
-/* What is added up, and what is compared. */
+/* The type of sums, and the type of comparisons. */
 template <bool real, bool narrow> struct Total { typedef uint64_t type; };
 template <> struct Total<true, false> { typedef double type; };
 template <> struct Total<true, true> { typedef float type; };
@@ -14,7 +14,7 @@ template <> struct Total<true, true> { typedef float type; };
 typedef Type<V0>::compute Value;
 typedef Total<is_real, is_narrow>::type Sum;
 
-/* Elements put together; the empty one changes nothing. */
+/* The combination of some elements. An empty one is neutral. */
 template <bool with_place> struct Run {
     Sum value;
 
@@ -23,7 +23,7 @@ template <bool with_place> struct Run {
         return {V2 == WEIR__SCAN_PRODUCT ? (Sum)1 : (Sum)0};
     }
     static __device__ inline Run of(Value x, int64_t place) { return {(Sum)x}; }
-    /* `earlier` and then this. */
+    /* Combines `earlier` with this, in that order. */
     __device__ inline Run after(const Run &earlier) const
     {
         return {V2 == WEIR__SCAN_PRODUCT ? earlier.value * value : earlier.value + value};
@@ -64,7 +64,7 @@ static __device__ inline Item element(const weir__scan &a, int64_t in, int64_t j
     return Item::of(V0 == WEIR_BOOL ? (Value)(x != 0) : x, j);
 }
 
-/* A template, so that sums need not have a place. */
+/* A template, because runs of sums have no member `place`. */
 template <typename R>
 static __device__ inline void put(const weir__scan &a, int64_t out, int64_t j, const R &item)
 {
@@ -75,7 +75,7 @@ static __device__ inline void put(const weir__scan &a, int64_t out, int64_t j, c
         a.places[at] = item.place;
 }
 
-/* Inclusive, over the warp's lanes. */
+/* An inclusive scan over the warp's lanes. */
 static __device__ inline Item warp_scan(Item x)
 {
     for (unsigned step = 1; step < 32; step *= 2) {
@@ -87,9 +87,9 @@ static __device__ inline Item warp_scan(Item x)
     return x;
 }
 
-enum { EACH = 4 }; /* elements a thread puts together before it looks at others */
+enum { EACH = 4 }; /* elements that a thread combines before it exchanges results */
 
-/* A tile of the row after the other; `all` is what came before. */
+/* Scans a row tile by tile; `all` is the combination of the tiles before. */
 static __device__ void by_block(const weir__scan &a, int64_t in, int64_t out)
 {
     __shared__ Item totals[32];

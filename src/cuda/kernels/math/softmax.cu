@@ -1,4 +1,4 @@
-/* e^x over its sum along a row, a block a row. V0: type; V1: chunks a thread holds, see row.cuh */
+/* Softmax along rows, a block per row. V0: type; V1: chunks that a thread holds, see row.cuh */
 #include "ops/host/math/norm.h"
 #include "row.cuh"
 

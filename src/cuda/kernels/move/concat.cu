@@ -9,13 +9,13 @@ template <bool fits> struct Index { typedef int64_t type; };
 template <> struct Index<true> { typedef uint32_t type; };
 typedef Index<V2 != 0>::type Place;
 
-/* The struct with as many pieces as arguments can hold. */
+/* The argument struct with as many pieces as fit into the arguments. */
 struct Args {
     weir__concat c;
     int64_t pieces[(WEIR_ARGS_MAX - sizeof(weir__concat)) / 8];
 };
 
-/* Sizes and strides in moves: the last dim has fewer, the others' strides are shorter. */
+/* Converts sizes and strides from elements to moves. */
 static __device__ inline Place size_of(const weir__concat &c, int d, int64_t size)
 {
     return (Place)(d == c.ndim - 1 ? size / V1 : size);

@@ -1,5 +1,5 @@
-/* Elements between strided places, or a strided and a packed one.
- * V0: bytes of an element; V1: the packed place is memory; V2: it is the destination;
+/* Copies elements between strided tensors, or between a strided and a packed one.
+ * V0: bytes of an element; V1: one side is packed memory; V2: that side is the destination;
  * V3: the source is in the arguments */
 #include "device/code.h"
 #include "kernel.cuh"

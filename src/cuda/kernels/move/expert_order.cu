@@ -1,23 +1,23 @@
 /* Sorts entries by expert. Entries of one expert keep their order.
  * V0: type of experts.
  *
- * A block places a share of the entries. It counts all entries by expert in shared memory, with
- * one count for those before its share and one for the rest. From the counts follows where the
- * first of its own entries of each expert goes. Then its warps place their entries, one warp after
- * the other. No block waits for another, and counts do not depend on the order in which they were
- * made. */
+ * A block places a share of the entries. It counts all entries by expert in shared memory, with one
+ * count for the entries before its share and one for the rest. From these counts it computes where
+ * its first entry of each expert goes. Then its warps place their entries, one warp after the
+ * other. No block waits for another, and the counts do not depend on the order of counting. */
 #include "index.cuh"
 #include "ops/host/move/experts.h"
 
 enum { RANGE = 2048, EACH = 8 }; /* experts that are counted at a time; entries that a thread reads at once */
 
-/* Where the block's next entry of each expert goes; at first, how many there are before its share. */
+/* Where the block's next entry of each expert goes; at first, the number of entries before its
+ * share. */
 __shared__ unsigned next[RANGE];
-/* How many entries of each expert there are from the beginning of the block's share on. */
+/* The number of entries of each expert from the start of the block's share on. */
 __shared__ unsigned rest[RANGE];
 
-/* Counts those of the entries begin .. end - 1 that are of the `width` experts from `first` on.
- * Returns the value of an entry that is not the number of an expert; 0 if there is none. */
+/* Counts the entries begin .. end - 1 of the `width` experts from `first` on. Returns the value of
+ * an entry that is not a valid expert; 0 if there is none. */
 static __device__ inline int64_t count(const weir__expert_order &a, int64_t begin, int64_t end, int64_t first,
                                        int64_t width, unsigned *counts)
 {
@@ -66,8 +66,8 @@ static __device__ inline unsigned sum_before(unsigned own, unsigned *all)
     return before + sum - own;
 }
 
-/* Turns counts into places. `start` entries are of experts before `first`. Returns `start` plus the
- * entries of the experts at hand. */
+/* Turns counts into positions. `start` is the number of entries of experts before `first`. Returns
+ * `start` plus the number of entries of the current experts. */
 static __device__ inline unsigned place_experts(const weir__expert_order &a, int64_t first, unsigned width,
                                                 unsigned start)
 {
@@ -87,7 +87,7 @@ static __device__ inline unsigned place_experts(const weir__expert_order &a, int
     return start;
 }
 
-/* The entries begin .. end - 1, of the `width` experts from `first` on. */
+/* Places the entries begin .. end - 1 of the `width` experts from `first` on. */
 static __device__ inline void place_entries(const weir__expert_order &a, int64_t begin, int64_t end, int64_t first,
                                             int64_t width)
 {

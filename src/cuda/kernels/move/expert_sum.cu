@@ -6,7 +6,7 @@
 typedef Type<V0>::store Store;
 typedef Type<V0>::compute Sum;
 
-enum { EACH = 4 }; /* rows whose loads are under way together */
+enum { EACH = 4 }; /* rows whose loads are in flight together */
 
 struct alignas(sizeof(Store) * V3) Pack {
     Store v[V3];

@@ -1,5 +1,5 @@
-/* The k largest of a row's softmax. V0: type; V1: renormalise; V2: a warp a row, with so many
- * elements in each thread; 0: a block a row */
+/* The k largest of a row's softmax. V0: type; V1: renormalise; V2: a warp per row, with this many
+ * elements in each thread; 0: a block per row */
 #include "kernel.cuh"
 #include "ops/host/math/norm.h"
 

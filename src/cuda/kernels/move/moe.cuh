@@ -1,4 +1,4 @@
-/* What dispatch and combine of experts share. */
+/* Shared by dispatch and combine of experts. */
 #pragma once
 
 #include "index.cuh"

@@ -1,6 +1,6 @@
-/* Tokens' rows to the ranks of their experts. V0: bytes of an element.
- * Phase 0 counts and finds the first row of each expert and source rank, phase 1 finds the row of
- * each slot, phase 2 moves the rows that come to this rank. */
+/* Moves tokens' rows to the ranks of their experts. V0: bytes of an element.
+ * Phase 0 counts, and computes the first row of each expert and source rank; phase 1 computes the
+ * row of each slot; phase 2 copies the rows of this rank's experts. */
 #include "moe.cuh"
 
 static __device__ inline void place(const weir__moe_part &a, int owner)
@@ -54,7 +54,7 @@ static __device__ inline void count(const weir__moe_part &a, const weir__code_co
         *nrows = -1;
 }
 
-/* A warp goes over the slots of one rank for one expert, in their order. */
+/* A warp processes the slots of one rank for one expert, in order. */
 static __device__ inline void route(const weir__moe_part &a)
 {
     int64_t per = a.nexperts / a.ranks, warps = thread_count() / 32;

@@ -1,4 +1,4 @@
-/* A rank's part of a collective that moves bytes: it copies what its peers have for it. */
+/* A rank's part of a collective that moves bytes: it copies its bytes from its peers. */
 #include "kernel.cuh"
 #include "ops/host/part.h"
 

@@ -23,7 +23,7 @@ static __device__ inline void put(const weir__nonzero &a, int64_t row, int64_t i
     }
 }
 
-/* How many threads before this one in the block have `set`, and how many in all. */
+/* Returns how many threads before this one in the block have `set`; *all is the total. */
 static __device__ inline int64_t rank_of(bool set, int64_t *all)
 {
     __shared__ unsigned counts[32];
@@ -70,7 +70,7 @@ extern "C" __global__ void nonzero(const __grid_constant__ weir__nonzero a, weir
             put(a, row + rank, i);
         row += all;
     }
-    /* All blocks share the rows that hold no coordinates. */
+    /* All blocks together write the rows that hold no coordinates. */
     for (row = sum + blockIdx.x * blockDim.x + threadIdx.x; a.pad && row < a.numel;
          row += gridDim.x * blockDim.x)
         for (int d = 0; d < a.coords; d++)

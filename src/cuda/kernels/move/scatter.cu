@@ -1,9 +1,9 @@
 /* x[o, index[o, i, j], j] += (or =) source[o, i, j]. i is ascending, so that sums are the same in
  * every run.
- * V0: type; V1: index type; V2: 0 a thread has all of (o, j), 1 one target of it, 2 one source:
- * whole numbers, whose order does not matter; 3 a block has a row of x: the index is the same for
- * all j; 4 as 3, and there is one source: a cache that gets a token; V3: elements that a thread
- * then moves at once */
+ * V0: type; V1: index type; V2: a thread computes 0: all of one (o, j), 1: one target of it, 2: one
+ * source (integers only, because their order does not matter); 3: a block computes a row of x, with
+ * the same index for all j; 4: as 3 with a single source, such as a token that is added to a cache;
+ * V3: for 3 and 4, the elements that a thread moves at once */
 #include "index.cuh"
 
 typedef Type<V0>::store Store;
@@ -65,9 +65,9 @@ struct alignas(sizeof(Store) * AT_ONCE) Pack {
     Store v[AT_ONCE];
 };
 
-/* Writes to `found`, in order, the numbers of those of the sources first .. first + TILE - 1 that
- * go to `target`. Returns how many there are. All threads must call it, and must have read `found`
- * before they call it again. */
+/* Writes to `found`, in order, the numbers of the sources in first .. first + TILE - 1 that go to
+ * `target`. Returns how many there are. All threads must call it, and must have read `found` before
+ * they call it again. */
 static __device__ inline unsigned find_sources(const weir__scatter &a, int64_t index, int64_t first,
                                                int64_t target, uint32_t *found,
                                                const weir__code_context &c)
@@ -105,8 +105,8 @@ static __device__ inline unsigned find_sources(const weir__scatter &a, int64_t i
     return all;
 }
 
-/* Columns of one row of x. `source` is the number of a source that goes to this row, or -1. The
- * block of the first such source computes the row; the blocks of the others do nothing. */
+/* Computes columns of one row of x. `source` is the number of a source that goes to this row, or
+ * -1. Only the block of the row's first source computes the row. */
 static __device__ inline void take_row(const weir__scatter &a, const weir__code_context &c, int64_t o,
                                        int64_t target, int64_t source, int64_t j)
 {

@@ -1,8 +1,8 @@
 /* Sorts rows by keys: unsigned numbers in the order of the values, with NaN last and -0 as 0. A row
- * of a few elements is sorted by a warp. Other rows that fit into shared memory are sorted by a
- * block each. Longer rows are sorted by many blocks, digit by digit in scratch memory: blocks count
- * the digits of their tiles, one block a row adds the counts up, and blocks move the elements of
- * their tiles, in order, to the places of their digits.
+ * of a few elements is sorted by a warp. Other rows that fit into shared memory are sorted by one
+ * block each. Longer rows are sorted by many blocks, digit by digit in scratch memory: the blocks
+ * count the digits of their tiles, one block per row adds up the counts, and the blocks move the
+ * elements of their tiles, in order, to the positions of their digits.
  * V0: type; V1: descending; V2: log2 of a row's elements, rounded up, 0 for scratch memory */
 #include "device/code.h"
 
@@ -22,7 +22,7 @@ enum {
 
 typedef Word < KEY_BYTES<4 ? 4 : KEY_BYTES>::type Key;
 
-/* In the low KEY_BYTES bytes. */
+/* Returns the key in the low KEY_BYTES bytes. */
 static __device__ inline Key key_of(Store raw)
 {
     constexpr Key all = (Key)(~0ull >> (64 - 8 * KEY_BYTES)), high = (Key)(all / 2 + 1);
@@ -124,15 +124,15 @@ static __device__ inline uint32_t digit_of(Key key, int shift)
     return (uint32_t)(key >> shift) & 255;
 }
 
-/* Keys and where they were, in shared memory. */
+/* Keys and their original positions, in shared memory. */
 template <int items> struct Arranged {
     Key keys[items * THREADS];
     uint32_t places[items * THREADS];
-    uint32_t next[WARPS][256]; /* by warp and digit: how many; then where the next goes */
+    uint32_t next[WARPS][256]; /* by warp and digit: the count, then the next position */
 };
 
 /* Writes the block's n elements to `to` in the order of a digit; elements of the same digit keep
- * their order. Returns where the elements begin whose digit is the thread's number. */
+ * their order. Returns the start of the elements whose digit is the thread's number. */
 template <int items>
 static __device__ inline uint32_t arrange(Arranged<items> &to, const Key *key,
                                           const uint32_t *place, int n, int shift)
@@ -332,7 +332,7 @@ static __device__ void add_up(const Batch &b, int64_t row)
 static __device__ void move_tile(const Tile &t, int64_t at)
 {
     __shared__ Arranged<ITEMS> sorted;
-    __shared__ uint32_t begin[256]; /* of a digit: where it begins in the row, less in the tile */
+    __shared__ uint32_t begin[256]; /* of each digit: its start in the row minus its start in the tile */
     int n = (int)(t.a.rows.n - t.first < TILE ? t.a.rows.n - t.first : TILE);
     uint32_t place[ITEMS], first;
     Key key[ITEMS];

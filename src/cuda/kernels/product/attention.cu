@@ -1,6 +1,6 @@
-/* softmax(q k' scale + mask) v without the matrix of scores: tiles of 32 keys are read one after
- * the other, with a running maximum and sum for each query row. A warp has ROWS query rows of one
- * head; a block's warps share the tiles. Where rows of values are long, a part of the columns is
+/* softmax(q k' scale + mask) v without storing the matrix of scores: tiles of 32 keys are read one
+ * after the other, with a running maximum and sum for each query row. A warp has ROWS query rows of
+ * one head; a block's warps share the tiles. If rows of values are long, a part of the columns is
  * computed at a time.
  * V0: type; V1: type of the mask, 255 without one; V2: causal */
 #include "kernel.cuh"
@@ -31,11 +31,12 @@ static __device__ inline real hidden(const weir__attention &a, real score, int64
         return score;
 }
 
-/* The rows, columns, head and batch that a block does at a time, and where their operands begin. */
+/* The rows, columns, head and batch that a block computes at a time, and offsets of their
+ * operands. */
 struct Unit {
     int64_t row, column, head, batch;
     int64_t q, k, v, mask;
-    int64_t keys; /* those that one of the rows may see */
+    int64_t keys; /* number of keys that at least one of the rows may see */
 };
 
 static __device__ inline Unit find_unit(const weir__attention &a, int64_t u, int64_t row_tiles,
@@ -64,7 +65,8 @@ static __device__ inline Unit find_unit(const weir__attention &a, int64_t u, int
     return unit;
 }
 
-/* Columns d0 to d0 + DEPTH of a tile of keys, and of the block's query rows; 0 beyond the ends. */
+/* Loads columns d0 to d0 + DEPTH of a tile of keys and of the block's query rows; 0 beyond the
+ * ends. */
 static __device__ inline void load_tiles(const weir__attention &a, const Unit &unit, int64_t k0,
                                          int64_t d0, real (&tile)[KEYS][DEPTH + 1],
                                          real (&queries)[WARPS * ROWS][DEPTH + 1])
@@ -97,7 +99,7 @@ static __device__ inline void load_values(const weir__attention &a, const Unit &
     }
 }
 
-/* The sums of one query row so far, spread over a warp: a lane has every 32nd column. */
+/* The running sums of one query row, distributed over a warp: a lane has every 32nd column. */
 struct Row {
     real sums[PER_LANE], top, total;
 };
@@ -112,7 +114,7 @@ static __device__ inline void add_values(Row &r, real s, const real (&values)[KE
         best = larger(best, __shfl_xor_sync(~0u, best, step));
     best = larger(best, r.top);
     if (best == below())
-        return; /* nothing takes part yet */
+        return; /* all keys so far are hidden */
     factor = exp(r.top - best);
     weight = exp(s - best);
     r.total = r.total * factor + warp_sum(weight);

@@ -1,5 +1,5 @@
-/* What the kernels of attention on tensor cores share: where a unit's operands begin, which scores
- * are hidden, and the running maximum of the softmax.
+/* Shared by the attention kernels on tensor cores: offsets of a unit's operands, masks, and the
+ * running maximum of the softmax.
  * V0: type; V1: type of the mask, 255 without one; V2: causal */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 typedef uint16_t half_bits;
 
-/* Where the operands of one batch begin, in elements. */
+/* Offsets of the operands of one batch, in elements. */
 struct Places {
     int64_t q, k, v, mask;
 };
@@ -29,7 +29,7 @@ static __device__ inline Places find_batch(const weir__attention &a, unsigned ba
     return p;
 }
 
-/* Where the row of a query begins in the output: of query `position` of a head, as numbered through the batches. */
+/* Returns the offset of a query's row in the output. Heads are numbered through all batches. */
 static __device__ inline int64_t out_of(const weir__attention &a, unsigned head, unsigned position)
 {
     unsigned heads = (unsigned)a.heads;
@@ -39,7 +39,7 @@ static __device__ inline int64_t out_of(const weir__attention &a, unsigned head,
     return (((int64_t)(head / heads) * a.lq + position) * heads + head % heads) * a.dv;
 }
 
-/* The same of a row of all heads' queries. */
+/* The same for a row of all heads' queries. */
 static __device__ inline int64_t out_of_row(const weir__attention &a, int64_t row)
 {
     unsigned own = (unsigned)row, lq = (unsigned)a.lq;
@@ -58,12 +58,12 @@ enum { ADDS = V1 != 255 && V1 != WEIR_BOOL };
 
 /* One row of queries. */
 struct Row {
-    int64_t mask; /* where its mask begins */
+    int64_t mask; /* the offset of its mask */
     int limit;    /* keys from here on are hidden */
     float top, total;
 };
 
-/* The score of key first + i as it counts in the softmax. */
+/* Returns the score of key first + i after scale and mask. */
 static __device__ inline float visible(const weir__attention &a, const Row &row, float score,
                                        float log2_scale, int first, int i)
 {

@@ -1,11 +1,12 @@
-/* Attention of few query rows and many keys, f16 and bf16 on the tensor cores: the rows of all
- * heads that share a key head, 16 at a time, against a part of the keys. A warp walks over its own
- * tiles of 16 keys. At the end a block's warps add up their sums. The sums of the parts are added
- * up by the last block of the unit to finish, or by phase 1, always in the same order. Tiles that a
- * mask hides are not read, except the first ones: a cache with room for more text is mostly hidden.
+/* Attention of few query rows and many keys, f16 and bf16 on the tensor cores. A unit is the rows
+ * of all heads that share a key head, 16 at a time, against a part of the keys. A warp processes
+ * its own tiles of 16 keys. At the end a block's warps add up their sums. The sums of the parts are
+ * added up by the last block of the unit to finish, or by phase 1, always in the same order. Tiles
+ * that the mask hides completely are not read, except the first ones: most of a cache with room for
+ * more text is hidden.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit puts together;
- * V6: warps; V7: tiles of a warp under way */
+ * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit combines; V6:
+ * warps; V7: tiles of a warp in flight */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -62,8 +63,8 @@ static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
     return u;
 }
 
-/* A tile of keys or of values by a warp, zeros where there are none: the keys from `first` on, of
- * which `left` are there. A lane has one chunk of every few rows. */
+/* A warp loads a tile of keys or of values, from key `first` on. Only `left` keys exist; the rest
+ * is filled with zeros. A lane loads one chunk of every few rows. */
 template <int steps, int pitch>
 static __device__ inline void fetch(uint32_t to, const char *data, int64_t base, int64_t step,
                                     int first, int left, int columns)
@@ -74,7 +75,7 @@ static __device__ inline void fetch(uint32_t to, const char *data, int64_t base,
 
     to += row * pitch + chunk * 16;
     left = chunk * 8 < columns ? left - row : 0;
-    if (row < at_once) /* 32 may be no multiple of the chunks */
+    if (row < at_once) /* 32 may not be a multiple of the number of chunks */
 #pragma unroll
         for (int i = 0; i < KEYS; i += at_once)
             copy_chunk(to + i * pitch, i < left ? from + i * step : (const void *)data, i < left);
@@ -98,10 +99,11 @@ static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u
 
 struct Walk {
     int base;      /* the first key of 32 tiles */
-    uint32_t left; /* those of them that are still to come */
+    uint32_t left; /* a bit for each of them that is still to be processed */
 };
 
-/* Whether some of the `left` keys from the mask's element `at` on is seen. All are asked for at once. */
+/* True if one of the `left` keys from the mask's element `at` on is visible. All loads are issued
+ * at once. */
 static __device__ inline bool sees_some(const weir__attention &a, int64_t at, int left)
 {
     const char *from = a.mask.data + at;
@@ -125,7 +127,7 @@ static __device__ inline bool sees_some(const weir__attention &a, int64_t at, in
     return seen;
 }
 
-/* Which of the 32 tiles from `base` on have such a key. A lane looks at one of them. */
+/* Returns which of the 32 tiles from `base` on have a visible key. Each lane checks one tile. */
 static __device__ inline uint32_t seen_tiles(const weir__attention &a, const Unit &u, int base)
 {
     int64_t mask = u.at.mask + u.key_head * u.heads * a.mask.head;
@@ -136,7 +138,7 @@ static __device__ inline uint32_t seen_tiles(const weir__attention &a, const Uni
     return __ballot_sync(~0u, first < u.end && sees_some(a, mask + first * a.mask.col, u.end - first));
 }
 
-/* `certain`: the first tile is taken whatever the mask says of it. */
+/* `certain`: the first tile is processed without checking the mask. */
 static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u, bool certain)
 {
     int base = u.begin + threadIdx.x / 32 * KEYS;
@@ -144,7 +146,7 @@ static __device__ inline Walk start_walk(const weir__attention &a, const Unit &u
     return {base, V1 == 255 ? 0 : seen_tiles(a, u, base) | certain};
 }
 
-/* The first key of the next tile, or one behind the last key. */
+/* Returns the first key of the next tile, or a key beyond the last one. */
 static __device__ inline int next_tile(const weir__attention &a, const Unit &u, Walk &walk)
 {
     int tile;
@@ -165,7 +167,7 @@ static __device__ inline int next_tile(const weir__attention &a, const Unit &u, 
     return walk.base + tile * (WARPS * KEYS);
 }
 
-/* Two neighbours of a query row, zeros beyond it. */
+/* Loads two neighbouring elements of a query row; zeros beyond its end. */
 static __device__ inline uint32_t query(const weir__attention &a, const Unit &u, unsigned row,
                                         int column)
 {
@@ -189,7 +191,7 @@ static __device__ inline Row make_row(const weir__attention &a, const Unit &u, u
     return r;
 }
 
-/* What is added to the thread's scores of a tile: asked for before the tile is there. */
+/* The mask for the thread's scores of a tile; its loads are issued before the tile has arrived. */
 struct Hidden {
     float add[2][4];
 };
@@ -257,7 +259,7 @@ static __device__ inline void take_tile(const uint32_t (*q)[4], uint32_t stage, 
         w[i] = pack_two<V0>(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
     stage += KEYS * KEY_PITCH;
     copies_wait<2 * STAGES - 2>();
-    __syncwarp(); /* the values are there */
+    __syncwarp(); /* the values have arrived */
 #pragma unroll
     for (int j = 0; j < V4; j++) {
 #pragma unroll
@@ -293,14 +295,14 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
     }
 }
 
-/* The factor for the sums of a part whose maximum is `top`, if the maximum of all parts is
+/* Returns the factor for the sums of a part whose maximum is `top`, if the maximum of all parts is
  * `best`. */
 static __device__ inline float worth(float top, float best, float scale)
 {
     return exp2_fast((top - (best == below() ? 0 : best)) * scale);
 }
 
-/* The maximum and the total of each part of each row: behind the sums of all of them. */
+/* Returns the address of the maximum and the total of each part of each row, after all sums. */
 static __device__ inline float2 *part_ends(const weir__attention &a)
 {
     int64_t rows = a.heads * a.lq;
@@ -345,8 +347,8 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     uint32_t stages = shared_address(memory) + warp * STAGES * STAGE_BYTES;
     unsigned row = u.first_row + lane / 4, here;
     int first = u.begin + warp * KEYS, stage = 0;
-    /* Text begins at the beginning of a cache, so the first keys are fetched before the mask is
-     * there. */
+    /* The first keys of a cache are normally visible, so they are fetched before the mask has
+     * arrived. */
     bool certain = V1 == 255 || (u.part == 0 && first < u.end);
     uint32_t q[V3][4];
     Sums sums = {};
@@ -372,12 +374,12 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
         Hidden h = hidden(a, rows, first);
 
         copies_wait<2 * STAGES - 3>();
-        __syncwarp(); /* the keys are there, and nobody reads the tile before */
+        __syncwarp(); /* the keys have arrived, and no lane reads the previous tile any more */
         fetch_tile(a, u, stages + next * STAGE_BYTES, next_tile(a, u, fetched));
         take_tile(q, stages + stage * STAGE_BYTES, first, scale, h, rows, sums);
         stage = stage == STAGES - 1 ? 0 : stage + 1;
     }
-    if (WARPS == 8) /* no other block fits beside this one, so none begins too early */
+    if (WARPS == 8) /* no other block fits on the core: none of the next kernel starts too early */
         let_next_begin();
     copies_wait<0>();
     here = u.rows - u.first_row < ROWS ? u.rows - u.first_row : ROWS;
@@ -437,16 +439,17 @@ static __device__ inline void combine(const weir__attention &a, int64_t row, int
         store<V0>(a.out, row + column + i, total == 0 ? 0 : sum[i] / total);
 }
 
-/* Whether all other parts of the unit are in memory, as the block's own is. All threads call it and get the same. The last
- * block to ask sets the counter back to 0 when it is done: a fence would wait for that. */
+/* True if all other parts of the unit are in memory; the block's own part must be. All threads call
+ * it and get the same result. The last block resets the counter to 0 at its end: doing it here
+ * would make the fence wait for it. */
 static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
 {
     __shared__ unsigned last;
 
     if (threadIdx.x == 0) {
-        __threadfence(); /* the part comes before the count for whoever sees that */
+        __threadfence(); /* a block that sees the count also sees this part */
         last = atomicAdd(counter, 1u) == parts - 1;
-        __threadfence(); /* what the others wrote comes after it */
+        __threadfence(); /* the other parts are read after the count */
     }
     __syncthreads();
     return last;

@@ -7,8 +7,8 @@
 #include "device/code.h"
 #include "wgmma.cuh"
 
-/* Where tiles are, and barriers that say who owns them: one warp fills tiles that are empty, the
- * others compute with tiles that are full. Keys and values have one barrier for each stage. */
+/* Addresses of tiles, and the barriers that guard them: one warp fills empty tiles, the others
+ * compute with full tiles. Keys and values have one barrier for each stage. */
 struct Memory {
     uint32_t queries, keys, values;
     uint32_t made; /* see end_sums */
@@ -46,9 +46,9 @@ static __device__ inline void init_barriers(const Memory &m)
     barriers_show();
 }
 
-/* The n-th unit of this block; false if it has no more. The blocks go round all tiles of rows.
- * Where rows see more keys the later they are, a block takes two tiles at a time, one from the end
- * of a head and one from the beginning of the next: all pairs are equally long. */
+/* Finds the n-th unit of this block; false if it has no more. Tiles of rows are assigned to the
+ * blocks in turn. If later rows see more keys, a block takes two tiles at a time, one from the end
+ * of a head and one from the start of the next, so that all pairs take equally long. */
 static __device__ inline bool find_unit(const weir__attention &a, unsigned heads, unsigned n,
                                         Unit *u)
 {
@@ -89,8 +89,8 @@ static __device__ inline unsigned count_heads(const weir__attention &a)
 
 /* ---- fetching ---- */
 
-/* Operands as the GPU's engine for copies knows them. Its third coordinate is where a matrix
- * begins, in 16 bytes. */
+/* Tensor maps of the operands. The third coordinate is the offset of a matrix, in units of 16
+ * bytes. */
 struct Maps {
     TileMap q, k, v;
 };
@@ -120,7 +120,7 @@ static __device__ inline void fetch(const TileMap &map, uint32_t tile, uint32_t 
 static __device__ inline void fetch_all(const weir__attention &a, const Maps &maps, const Memory &m)
 {
     unsigned heads = count_heads(a);
-    int t = 0, used = 0; /* tiles, and units that have some */
+    int t = 0, used = 0; /* numbers of tiles, and of units that have tiles */
     Unit u;
 
     for (unsigned n = 0; find_unit(a, heads, n, &u); n++) {
@@ -297,8 +297,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32 + 128, 1)
     if (threadIdx.x == 0)
         init_barriers(m);
     __syncthreads();
-    /* Registers go to the warps that compute. They can be handed over only by groups of four warps,
-     * so three idle warps stand beside the one that fetches. */
+    /* Move registers to the warps that compute. Only groups of four warps can release registers, so
+     * there are three idle warps beside the warp that fetches. */
     if (threadIdx.x < WARPS * 32) {
         take_registers<V5 == 3 ? 160 : 240>();
         compute(a, m);

@@ -1,14 +1,14 @@
-/* softmax(q k' scale + mask) v of f16 and bf16 on the tensor cores, without the matrix of scores: a
- * block has some query rows of one head and walks over tiles of keys, with a running maximum and
- * sum for each row. This form uses the products of one warp, which every GPU has: a block's threads
- * fetch a tile of keys while they compute with the tile before. Variants: see
- * attention_tiles.cuh. */
+/* softmax(q k' scale + mask) v of f16 and bf16 on the tensor cores, without storing the matrix of
+ * scores. A block has some query rows of one head and processes tiles of keys one after the other,
+ * with a running maximum and sum for each row. This form uses one warp's matrix instructions, which
+ * every supported GPU has. A block's threads fetch a tile of keys while they compute with the
+ * previous tile. Variants: see attention_tiles.cuh. */
 #include "attention_tiles.cuh"
 #if V5
 #include "attention_groups.cuh"
 #else
 
-/* Rows `first` and after of an operand into a tile; zeros beyond `rows` and `columns`. */
+/* Fetches rows of an operand, from `first` on, into a tile; zeros beyond `rows` and `columns`. */
 template <int tile_rows, int panels>
 static __device__ inline void fetch(uint32_t tile, const char *data, int64_t base, int64_t step,
                                     int64_t first, int64_t rows, int64_t columns)
@@ -30,7 +30,7 @@ static __device__ inline void fetch(uint32_t tile, const char *data, int64_t bas
     }
 }
 
-/* Keys and values of tile t. */
+/* Fetches keys and values of tile t. */
 static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t keys,
                                          uint32_t values, int t)
 {
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
         if (WIDE_MASK)
             load_mask(a, rows, t * KEYS, m);
         copies_wait<0>();
-        __syncthreads(); /* the tile is there, and nobody reads the one before */
+        __syncthreads(); /* the tile has arrived, and no thread reads the previous one any more */
         if (t + 1 < u.tiles)
             fetch_tile(a, u, keys, values, t + 1);
         add_scores(s, queries, keys + t % STAGES * KEY_BYTES);

@@ -1,8 +1,8 @@
 /* Shared by both forms of attention of many queries: the softmax of a tile of scores, and the rows
- * of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and that + 8.
- * V0: type; V1: type of the mask, 255 without one; V2: causal, and 2 for a mask whose rows are
- * packed and lie in whole 16 bytes; V3: d in steps of 16; V4: dv in panels of 64; V5: groups of
- * four warps, where those of Hopper compute, else 0; V6: keys of a tile; V7: warps that compute */
+ * of a thread. A warp has 16 rows, of which a thread has two: lane / 4 and lane / 4 + 8.
+ * V0: type; V1: type of the mask, 255 without one; V2: causal, plus 2 for a mask whose rows are
+ * packed and aligned to 16 bytes; V3: d in steps of 16; V4: dv in panels of 64; V5: the number of
+ * groups of four warps for Hopper's products, else 0; V6: keys of a tile; V7: warps that compute */
 #pragma once
 
 #include "attention.cuh"
@@ -11,7 +11,7 @@ enum {
     WARPS = V7,
     ROWS = 16 * WARPS,
     KEYS = V6,
-    STAGES = 2, /* tiles of keys, and of values, that there is room for */
+    STAGES = 2, /* tiles of keys, and of values, that fit into shared memory */
     STEPS = V3,
     PANELS = (V3 + 3) / 4,
     COLUMNS = 64 * V4,
@@ -36,9 +36,9 @@ typedef uint32_t Weights[KEYS / 16][4];
 /* A block's share at one time: the rows from first_row on of one head. */
 struct Unit {
     Places at;
-    unsigned head; /* counts through the batches */
+    unsigned head; /* numbered through all batches */
     int first_row;
-    int tiles; /* of keys that some row sees */
+    int tiles; /* tiles with keys that at least one row sees */
 };
 
 static __device__ inline Unit make_unit(const weir__attention &a, unsigned head, unsigned row_tile)
@@ -64,7 +64,7 @@ static __device__ inline Unit make_unit(const weir__attention &a, unsigned head,
     return u;
 }
 
-/* The row of the thread's first, second row. */
+/* Returns the row number of the thread's row r, 0 or 1. */
 static __device__ inline int row_of(const Unit &u, int r)
 {
     return u.first_row + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + 8 * r;
@@ -106,9 +106,9 @@ static __device__ inline void turn_quad(uint32_t *x)
     }
 }
 
-/* Begins to load a wide mask's row for the keys from `first` on: 16 bytes at a time, four lanes
- * side by side; zeros beyond the keys. A lane does not use the elements that it loads itself:
- * apply_mask hands them to the lanes that do. */
+/* Issues the loads of a wide mask's rows for the keys from `first` on: 16 bytes per lane, four
+ * neighbouring lanes per row; zeros beyond the keys. A lane does not use the elements that it
+ * loads: apply_mask moves them to the lanes that do. */
 static __device__ inline void load_mask(const weir__attention &a, const Row *rows, int first,
                                         Mask &m)
 {
@@ -179,8 +179,8 @@ static __device__ inline void apply_mask(Scores &s, Mask &m, float scale)
         }
 }
 
-/* Turns scores of the keys from `first` on into weights. `factors` gets what the sums so far must
- * be multiplied by. */
+/* Turns scores of the keys from `first` on into weights. Writes to `factors` the factors for the
+ * sums so far. */
 static __device__ inline void soften(const weir__attention &a, Scores &s, Row *rows, Mask &m,
                                      float scale, int first, float *factors)
 {
@@ -230,7 +230,7 @@ static __device__ inline void pack(Weights &w, const Scores &s)
 
 static __device__ inline void rescale(Sums &sums, const float *factors)
 {
-    /* Most tiles bring no new maximum; on Hopper the test costs more than it saves. */
+    /* Most tiles have no new maximum; on Hopper the test costs more than it saves. */
     if (!V5 && !__any_sync(~0u, factors[0] != 1 || factors[1] != 1))
         return;
 #pragma unroll

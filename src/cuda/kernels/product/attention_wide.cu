@@ -1,12 +1,12 @@
-/* Attention of f32 on the tensor cores. They keep 11 digits of a number: each operand is taken
- * apart into two such numbers, and three of the four products are added up, which leaves about the
- * precision of f32.
+/* Attention of f32 on the tensor cores, which keep 11 bits of a mantissa. Each operand is split
+ * into the sum of two such numbers, and three of the four products are added up. The result has
+ * about the precision of f32.
  *
  * A block has up to 16 V5 query rows of one head, or of all heads that share a key head, against
- * tiles of keys. V5 x V6 warps have 16 rows and a share of the tile's keys each; where V6 is above
- * 1 their sums are put together at the end.
+ * tiles of keys. Each of V5 x V6 warps has 16 rows and a share of the tile's keys; if V6 is above
+ * 1, their sums are combined at the end.
  * V0: f32; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in steps
- * of 16; V5: warps along the rows; V6: warps along the keys; V7: 1 where heads that share a key
+ * of 16; V5: warps along the rows; V6: warps along the keys; V7: 1 if the heads that share a key
  * head are rows of one problem */
 #include "device/code.h"
 
@@ -24,12 +24,12 @@ enum {
     KEY_PITCH = 4 * DEPTH + 16, /* an odd number of chunks: eight rows use each bank once */
     VALUE_PITCH = 4 * COLUMNS + 16,
     STAGE_BYTES = TILE * (KEY_PITCH + VALUE_PITCH),
-    STEPS = 4, /* products that are left to the tensor cores to add up; these do not round to nearest */
+    STEPS = 4, /* products that the tensor cores add up; they do not round sums to nearest */
 };
 
 typedef float Sums[COLUMNS / 8][4];
 
-/* A number as the sum of two that the tensor cores hold exactly. */
+/* Numbers split into sums of two that the tensor cores hold exactly. */
 template <int n> struct Apart {
     uint32_t most[n], rest[n];
 
@@ -59,10 +59,10 @@ struct Share {
 
 struct Unit {
     Places at;
-    unsigned head, heads;     /* the first of its query heads, and how many */
+    unsigned head, heads;     /* the first of its query heads, and their number */
     unsigned first_row, rows; /* of all those heads */
     int end;                  /* keys that one of the rows may see */
-    int64_t out;              /* its first row in the output, less first_row */
+    int64_t out;              /* its first row in the output, minus first_row */
 };
 
 static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
@@ -88,7 +88,8 @@ static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
     return u;
 }
 
-/* Rows of 16-byte chunks by all threads, zeros where there are none: `left` rows are there. */
+/* All threads fetch rows of 16-byte chunks. Only `left` rows exist; the rest is filled with
+ * zeros. */
 template <int count, int columns, int pitch>
 static __device__ inline void fetch(uint32_t to, const float *from, int64_t step, int left, int there)
 {
@@ -211,7 +212,7 @@ static __device__ inline void take_tile(const weir__attention &a, uint32_t queri
             s[j][i] = exp2_fast(s[j][i] * within - bias[i / 2]);
             rows[i / 2].total += s[j][i];
         }
-        /* Keys 2 q and 2 q + 1 of lane q take the places of q and q + 4, in the values as well. */
+        /* Keys 2 q and 2 q + 1 of lane q are used in place of q and q + 4, for the values too. */
 #pragma unroll
         for (int i = 0; i < 4; i++)
             w[i] = __float_as_uint(s[j][i % 2 * 2 + i / 2]);
@@ -317,7 +318,7 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     fetch_tile(a, u, stages, 0);
     for (int first = 0; first < u.end; first += TILE, stage ^= 1) {
         copies_wait<0>();
-        __syncthreads(); /* the tile is there, and nobody reads the one before */
+        __syncthreads(); /* the tile has arrived, and no thread reads the previous one any more */
         fetch_tile(a, u, stages + (stage ^ 1) * STAGE_BYTES, first + TILE);
         take_tile(a, queries, tiles + stage * STAGE_BYTES, first, scale, rows, sums);
     }

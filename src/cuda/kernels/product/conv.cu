@@ -1,5 +1,5 @@
-/* Two-dimensional convolution on plain cores: tiles of 64 outputs by 128 places, a product over all
- * taps of all channels, or a thread an output where a group has few outputs.
+/* Two-dimensional convolution without tensor cores: tiles of 64 outputs by 128 positions, as a
+ * product over all taps of all channels; or a thread per output if a group has few outputs.
  * V0: type; V1: in tiles */
 #include "kernel.cuh"
 #include "ops/host/conv/conv.h"
@@ -19,7 +19,7 @@ struct Tap {
     int y, x_shift;
 };
 
-/* A column of it: one place of one image. */
+/* A column of the product: one position of one image. */
 struct Place {
     int64_t image, y, x; /* y and x of the first tap, which may be outside */
 };
@@ -76,7 +76,7 @@ static __device__ void run_tile(const Args &args, int64_t group, int64_t o0, int
     for (int64_t k0 = -DEPTH; k0 < depth; k0 += DEPTH) {
         const Tap *ahead = taps[(k0 / DEPTH + 1) % 2];
 
-        __syncthreads(); /* the tiles of step k0 are there, and the taps of the next */
+        __syncthreads(); /* the tiles of step k0 and the taps of the next step are written */
 #pragma unroll
         for (int i = 0; i < PLACES_EACH; i++) {
             int k = threadIdx.x / PLACES + i * (THREADS / PLACES);

@@ -1,7 +1,7 @@
-/* Two-dimensional convolution of f32 and f64 on plain cores. Phase 0 lays the weight out as rows of
- * 64 filters, one for each tap of each channel, and records which tap and channel each row is. A
- * block of phase 1 computes 64 filters at 128 places (64 in f64): a product over those rows, 16 at
- * a time. The next 16 are fetched meanwhile.
+/* Two-dimensional convolution of f32 and f64 without tensor cores. Phase 0 arranges the weight in
+ * rows of 64 filters, one row for each tap of each channel, and records the tap and channel of each
+ * row. A block of phase 1 computes 64 filters at 128 positions (64 in f64), as a product over those
+ * rows, 16 at a time, while the next 16 are fetched.
  * V0: type; V1: rows go through the channels of a tap in whole steps, not through all taps of a
  * channel */
 #include "device/code.h"
@@ -21,7 +21,7 @@ enum {
     FILTERS = 64,
     DEPTH = 16, /* rows of a step */
     STAGES = 2,
-    VECTOR = 16 / sizeof(real), /* neighbours that are read at once */
+    VECTOR = 16 / sizeof(real), /* elements that are read at once */
     PLACES = 32 * VECTOR,
     OWN_FILTERS = 8,          /* of a thread */
     OWN_PLACES = 2 * VECTOR,
@@ -46,7 +46,7 @@ static __device__ inline int64_t steps_of(const weir__conv &c)
 
 /* ---- phase 0 ---- */
 
-/* A row: one tap of one channel, or none. */
+/* A row: one tap of one channel, or padding. */
 struct Tap {
     int64_t channel;
     int ky, kx;
@@ -102,8 +102,8 @@ static __device__ void pack_weight(const weir__conv &c)
 struct Tile {
     int64_t group, filter, place; /* the first filter, within the group, and the first place */
     const real *weight;
-    /* What this thread fetches: one place of every few rows. */
-    const real *x; /* where its first tap is, which may be outside */
+    /* This thread fetches one position of every few rows. */
+    const real *x; /* the address of its first tap, which may be outside the image */
     int y, x_at;
     bool there;
 };
@@ -132,13 +132,13 @@ static __device__ inline Tile find_tile(const Args &args, int64_t i)
     return t;
 }
 
-/* An element from global to shared memory while the thread goes on; zero unless `there`. */
+/* Starts an asynchronous copy of an element from global to shared memory; zero unless `there`. */
 static __device__ inline void copy_element(real *to, const real *from, bool there)
 {
     copy_bytes<sizeof(real)>(shared_address(to), from, there);
 }
 
-/* Whether the place under a row's tap is inside of the image. */
+/* True if the position of a row's tap is inside the image. */
 static __device__ inline bool inside(const weir__conv &c, const Tile &t, const weir__conv_row &row)
 {
     return t.there && (unsigned)(t.y + row.down) < (unsigned)c.h &&
@@ -280,7 +280,7 @@ static __device__ void run_tile(const Args &args, const Tile &t)
         fetch_step(args.conv, t, rows, i, n, &stages[i]);
     for (int step = 0; step < n; step++) {
         copies_wait<STAGES - 2>();
-        __syncthreads(); /* the step is there, and nobody reads the one before */
+        __syncthreads(); /* the step has arrived, and no thread reads the previous one any more */
         fetch_step(args.conv, t, rows, step + STAGES - 1, n,
                    &stages[at == 0 ? STAGES - 1 : at - 1]);
         add_step(sums, stages[at]);

@@ -1,8 +1,8 @@
-/* Two-dimensional convolution of f16 and bf16 on the tensor cores. Phase 0 lays the weight out as
- * the tiles that phase 1 reads: for 64 filters, a tap and some channels. A block of phase 1 has 64
- * filters at up to 256 places of an image; it holds the part of the image that those need, a few
- * channels at a time. Channels are adjacent in a row, so that every tap reads the same memory at
- * other rows.
+/* Two-dimensional convolution of f16 and bf16 on the tensor cores. Phase 0 arranges the weight in
+ * the tiles that phase 1 reads: each has 64 filters, one tap and some channels. A block of phase 1
+ * has 64 filters at up to 256 positions of an image. It holds the part of the image that those
+ * need, a few channels at a time. Channels are adjacent in a row, so every tap reads the same
+ * memory at other rows.
  * V0: type; V1: channels at a time, in steps of 16: 1, 2 or 4 */
 #include "device/code.h"
 
@@ -29,7 +29,7 @@ enum {
     OUT_PITCH = PLACES + 8,
 };
 
-/* Where a chunk of a row lies: eight successive rows use each bank once. */
+/* Returns the offset of a chunk of a row: eight successive rows use each bank once. */
 static __device__ inline uint32_t row_offset(int row, int chunk)
 {
     return (uint32_t)(row * ROW_BYTES + (chunk ^ row / (128 / ROW_BYTES) % CHUNKS) * 16);
@@ -101,7 +101,7 @@ static __device__ inline Tile find_tile(const weir__conv &c, int64_t i)
     return t;
 }
 
-/* The channels from `first` on of the part of the image, zeros outside of it. */
+/* Loads the channels from `first` on of the part of the image; zeros outside the image. */
 static __device__ inline void load_patch(const weir__conv &c, const Tile &t, int64_t first,
                                          char *patch)
 {
@@ -130,7 +130,7 @@ static __device__ inline void load_patch(const weir__conv &c, const Tile &t, int
         }
 }
 
-/* One tap's weight for 64 filters. */
+/* Fetches one tap's weight for 64 filters. */
 static __device__ inline void fetch_tap(uint32_t to, const char *from)
 {
     for (int i = threadIdx.x; i < FILTERS * CHUNKS; i += THREADS)
@@ -138,7 +138,7 @@ static __device__ inline void fetch_tap(uint32_t to, const char *from)
     copies_commit();
 }
 
-/* 32 filters by 64 places a warp. */
+/* A warp's sums: 32 filters by 64 positions. */
 typedef float Sums[2][8][4];
 
 static __device__ inline void add_tap(Sums &sums, uint32_t weight, uint32_t patch, const int *rows,
@@ -220,7 +220,7 @@ static __device__ inline void run_tile(const weir__conv &c, const Tile &t, char 
         int tap = (int)(k % taps);
 
         if (tap == 0) {
-            __syncthreads(); /* nobody reads the previous part any more */
+            __syncthreads(); /* no thread reads the previous part any more */
             load_patch(c, t, k / taps * CHANNELS, patch);
         }
         copies_wait<0>();

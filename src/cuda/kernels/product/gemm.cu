@@ -1,4 +1,4 @@
-/* c = a b + bias for any strides and types, where the library has no kernel.
+/* c = a b + bias for any strides and types, for products that the library does not support.
  * V0: type */
 #include "gemm_tiles.cuh"
 #include "kernel.cuh"
@@ -8,7 +8,7 @@ enum { TILE = 16 };
 constexpr int OUT = V0 == WEIR_I8 ? (int)WEIR_I32 : (int)V0;
 typedef Type<OUT>::compute real;
 
-/* Whole numbers wrap. */
+/* Integers wrap. */
 template <typename T> struct Sum { typedef T type; };
 template <> struct Sum<int32_t> { typedef uint32_t type; };
 template <> struct Sum<int64_t> { typedef uint64_t type; };
@@ -52,8 +52,8 @@ static __device__ inline void one_by_one(const weir__gemm_stack &s)
     }
 }
 
-/* Where tensor cores take 16 bits, gemm_tiles.cuh computes them. ops/gpu/matrix.c chooses by the
- * same rule. */
+/* 16-bit types that tensor cores support are computed by gemm_tiles.cuh. ops/gpu/matrix.c chooses by
+ * the same rule. */
 extern "C" __global__ void gemm(const __grid_constant__ weir__gemm_stack s)
 {
     await_earlier();

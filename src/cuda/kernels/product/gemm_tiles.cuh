@@ -23,7 +23,7 @@ template <int dtype> struct GemmTiles {
     struct Operand {
         const half_bits *from; /* the first row's first element */
         int64_t row, col;      /* steps, the second along k */
-        int64_t rows;          /* that there are */
+        int64_t rows;          /* the number of rows that exist */
     };
 
     /* Adjacent threads read adjacent elements. */
@@ -134,7 +134,7 @@ template <int dtype> struct GemmTiles {
             fetch(left, 0, g.k, next_a);
             fetch(right, 0, g.k, next_b);
             for (int64_t k = 0; k < g.k; k += DEPTH) {
-                __syncthreads(); /* nobody reads the previous step any more */
+                __syncthreads(); /* no thread reads the previous step any more */
                 put(left, next_a, as);
                 put(right, next_b, bs);
                 __syncthreads();

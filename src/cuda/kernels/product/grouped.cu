@@ -1,5 +1,5 @@
 /* Products of groups for any strides and types. A block has a tile of 64 by 64, a thread 4 by 4 of
- * it. V0: type; V1: what is cut; V2: type of the ends */
+ * it. V0: type; V1: the size that the groups cut; V2: type of the ends */
 #include "grouped.cuh"
 
 enum { TILE = 64, DEPTH = 16, STEP = TILE / 16 };
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256)
             to = group = 0;
         for (int64_t k = from; k < to; k += DEPTH) {
             for (int i = threadIdx.x; i < DEPTH * TILE; i += 256) {
-                /* Neighbours in memory by neighbouring threads. */
+                /* Neighbouring threads read neighbouring elements. */
                 int ar = g.a_col == 1 ? i / DEPTH : i % TILE, ad = g.a_col == 1 ? i % DEPTH : i / TILE;
                 int bc = g.b_row == 1 ? i / DEPTH : i % TILE, bd = g.b_row == 1 ? i % DEPTH : i / TILE;
 

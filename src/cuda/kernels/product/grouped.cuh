@@ -1,4 +1,4 @@
-/* Which group a tile of a grouped product is of. */
+/* Finds the group of a tile of a grouped product. */
 #pragma once
 
 #include "kernel.cuh"
@@ -10,7 +10,7 @@ struct Part {
     int64_t group, begin, end, tile;
 };
 
-/* The position of a warp's search: it looks at 32 groups at a time. */
+/* The position of a warp's search, which reads 32 groups at a time. */
 struct Walk {
     int64_t first, tiles, end; /* its first group; tiles before that */
 };

@@ -1,6 +1,6 @@
 /* Products of groups of rows on Hopper. One warp only starts copies of whole tiles; two groups of
- * four warps compute 64 rows by 128 columns each. Rows that a tile has from the next group are
- * computed with the wrong matrix and not stored. Variants: see grouped_tiles.cu. */
+ * four warps compute 64 rows by 128 columns each. If a tile contains rows of the next group, these
+ * are computed with the wrong matrix and not stored. Variants: see grouped_tiles.cu. */
 #pragma once
 
 #include "device/code.h"
@@ -10,8 +10,8 @@ enum {
     GROUP_ROWS = 64,
     GROUP_COLUMNS = 128,
     GROUP_BYTES = GROUP_COLUMNS * DEPTH * 2, /* of b */
-    DOWN = V3 / 4,                           /* groups of warps along the rows, */
-    ACROSS = 2 / DOWN,                       /* and along the columns */
+    DOWN = V3 / 4,                           /* groups of warps along the rows */
+    ACROSS = 2 / DOWN,                       /* groups of warps along the columns */
 };
 
 typedef float Sums[GROUP_COLUMNS / 8][4];
@@ -31,7 +31,7 @@ static __device__ inline Memory lay_out(const char *memory)
     return {(barriers + 128 + 1023) & ~1023u, barriers, barriers + STAGES * 8};
 }
 
-/* Goes through the steps of all tiles that this block takes. Whole warps call it. */
+/* Fetches the steps of all tiles of this block. Whole warps call it. */
 static __device__ inline void fetch_all(const weir__grouped &a, const Maps &maps, const Memory &m,
                                         int64_t across)
 {

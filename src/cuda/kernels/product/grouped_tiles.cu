@@ -1,9 +1,9 @@
-/* Products of groups of f16 and bf16 on the tensor cores: a block has a tile of some rows and
- * columns and walks over k in steps of 64, fetched some steps ahead. This form uses the products of
- * one warp, which every GPU has.
- * V0: type; V1: rows or depth is cut; V2: type of the ends; V3: rows of a tile, in 16; V4: b lies
- * in rows of k; V5: steps that there is room for; V6: columns of a tile, in 64; V7: Hopper's
- * products, and tiles that it fetches itself */
+/* Products of groups of f16 and bf16 on the tensor cores. A block has a tile of some rows and
+ * columns and processes k in steps of 64, which are fetched some steps ahead. This form uses one
+ * warp's matrix instructions, which every supported GPU has.
+ * V0: type; V1: the groups cut rows or depth; V2: type of the ends; V3: rows of a tile / 16; V4: b
+ * is stored in rows along k; V5: steps that fit into shared memory; V6: columns of a tile / 64; V7:
+ * Hopper's products, with tiles fetched by the hardware */
 #include "grouped.cuh"
 #include "mma.cuh"
 
@@ -18,10 +18,10 @@ enum {
 
 typedef uint16_t half_bits;
 
-/* A tile: its first row and column, and where its operands begin, in elements. */
+/* A tile: its first row and column, and the offsets of its operands, in elements. */
 struct Tile {
     int64_t a, b, c, bias;
-    int rows, columns, depth; /* that are there */
+    int rows, columns, depth; /* the parts of the tile that exist */
     bool empty;
 };
 
@@ -52,7 +52,7 @@ static __device__ inline Tile make_tile(const weir__grouped &a, const Part &p)
     return t;
 }
 
-/* Sums of two rows, `row` and that + 8, for two columns of every eight from `column` on. */
+/* Stores sums of the rows `row` and `row` + 8, two columns of every eight from `column` on. */
 template <int n>
 static __device__ inline void put_sums(const weir__gemm &g, const Tile &t, const float (*sums)[4],
                                        int row, int column)
@@ -85,16 +85,17 @@ static __device__ inline void put_sums(const weir__gemm &g, const Tile &t, const
 
 enum {
     WARPS = 8,
-    TURNED = V1 == WEIR__GROUPED_DEPTH, /* a lies in rows of m */
-    DOWN = V3 > 1 ? 2 : 1,              /* warps along the rows, */
-    ACROSS = WARPS / DOWN,              /* and along the columns */
+    TURNED = V1 == WEIR__GROUPED_DEPTH, /* a is stored in rows along m */
+    DOWN = V3 > 1 ? 2 : 1,              /* warps along the rows */
+    ACROSS = WARPS / DOWN,              /* warps along the columns */
     OWN_ROWS = ROWS / DOWN,
     OWN_COLUMNS = COLUMNS / ACROSS,
 };
 
 typedef float Sums[OWN_ROWS / 16][OWN_COLUMNS / 8][4];
 
-/* Rows of 16-byte chunks into a tile of shared memory; zeros beyond `rows` and `columns`. */
+/* Fetches rows of 16-byte chunks into a tile of shared memory; zeros beyond `rows` and
+ * `columns`. */
 template <int tile_rows, int tile_columns>
 static __device__ inline void fetch(uint32_t to, const char *data, int64_t base, int64_t step,
                                     int rows, int columns)
@@ -114,7 +115,7 @@ static __device__ inline void fetch(uint32_t to, const char *data, int64_t base,
     }
 }
 
-/* Step i of the tile's depth. */
+/* Fetches step i of the tile's depth. */
 static __device__ inline void fetch_step(const weir__gemm &g, const Tile &t, uint32_t stage, int i)
 {
     int64_t k = (int64_t)i * DEPTH;
@@ -202,14 +203,14 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, 2)
         }
         for (int i = 0; i < steps; i++) {
             copies_wait<STAGES - 2>();
-            __syncthreads(); /* the step is there, and nobody reads the one before */
+            __syncthreads(); /* the step has arrived, and no thread reads the previous one any more */
             if (i + STAGES - 1 < steps)
                 fetch_step(g, t, stages + (i + STAGES - 1) % STAGES * STAGE_BYTES, i + STAGES - 1);
             copies_commit();
             add_step(sums, stages + i % STAGES * STAGE_BYTES);
         }
         put_tile(g, t, sums);
-        __syncthreads(); /* before the next tile takes its memory */
+        __syncthreads(); /* the next tile overwrites the shared memory */
     }
 }
 

@@ -16,21 +16,22 @@ static __device__ inline void barrier_arrive(uint32_t barrier)
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Barriers that this thread has initialised can be used, by copies of tiles too. */
+/* Makes barriers that this thread has initialised visible, also to copies of tiles. */
 static __device__ inline void barriers_show()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Arrives; the round then also lasts until so many bytes have come. */
+/* Arrives; the round then also waits until that many bytes have arrived. */
 static __device__ inline void barrier_expect(uint32_t barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
 }
 
-/* Waits until all have arrived in a round: rounds are told apart by parity, the first is even. */
+/* Waits until all have arrived in a round. Rounds are distinguished by parity; the first is
+ * even. */
 static __device__ inline void barrier_wait(uint32_t barrier, int parity)
 {
     asm volatile("{ .reg .pred p;\n"
@@ -42,13 +43,13 @@ static __device__ inline void barrier_wait(uint32_t barrier, int parity)
 
 /* ---- copies of whole tiles ---- */
 
-/* What the driver makes of a struct weir__code_tiled. */
+/* The tensor map that the driver makes from a struct weir__code_tiled. */
 struct alignas(64) TileMap {
     uint64_t words[16];
 };
 
 /* Copies a panel of a tile, from that row and column on, of the matrix that begins 16 * `base`
- * bytes behind the first. `full` counts the bytes that have come. */
+ * bytes after the first matrix. The barrier `full` counts the bytes that have arrived. */
 static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int column, int row,
                                         int base, uint32_t full)
 {
@@ -60,7 +61,7 @@ static __device__ inline void copy_tile(uint32_t to, const TileMap &map, int col
 
 /* ---- warps and their registers ---- */
 
-/* Waits until `threads` threads have come to the barrier, including those that only arrive and do
+/* Waits until `threads` threads have reached the barrier, including those that only arrive and do
  * not wait. */
 template <int threads> static __device__ inline void group_sync(int barrier)
 {
@@ -117,8 +118,8 @@ template <int n> static __device__ inline void products_hold(float (*c)[4])
 /* clang-format off */
 #define SUMS(i) "+f"(c[i][0]), "+f"(c[i][1]), "+f"(c[i][2]), "+f"(c[i][3])
 
-/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x 128, both operands in rows of what is summed
- * over. */
+/* c = a b' or, with `more`, c += a b': 64 x 16 by 16 x 128, both operands in rows along the summed
+ * dim. */
 #define MULTIPLY_SHARED_128(type) \
     asm volatile( \
         "{ .reg .pred p; setp.ne.b32 p, %66, 0; " \
@@ -148,7 +149,7 @@ template <int n> static __device__ inline void products_hold(float (*c)[4])
           SUMS(4), SUMS(5), SUMS(6), SUMS(7) \
         : "l"(a), "l"(b), "r"(more) : "memory")
 
-/* c += a b: 64 x 16 by 16 x 64; a in registers, b in rows of what is summed over. */
+/* c += a b: 64 x 16 by 16 x 64; a in registers, b in rows along the summed dim. */
 #define MULTIPLY_HELD_64(type) \
     asm volatile( \
         "{ .reg .pred p; setp.ne.b32 p, 1, 0; " \
@@ -161,7 +162,7 @@ template <int n> static __device__ inline void products_hold(float (*c)[4])
           SUMS(4), SUMS(5), SUMS(6), SUMS(7) \
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b) : "memory")
 
-/* c += a b: 64 x 16 by 16 x 128; a in registers, b in rows of what is summed over. */
+/* c += a b: 64 x 16 by 16 x 128; a in registers, b in rows along the summed dim. */
 #define MULTIPLY_HELD_128(type) \
     asm volatile( \
         "{ .reg .pred p; setp.ne.b32 p, 1, 0; " \

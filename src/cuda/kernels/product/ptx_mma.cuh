@@ -1,10 +1,9 @@
-/* Instructions of tensor cores that every GPU has, and copies that run beside the threads; see
- * ptx.cuh. */
+/* Tensor core instructions that every supported GPU has, and asynchronous copies; see ptx.cuh. */
 #pragma once
 
 #include "kernel.cuh"
 
-/* Copies `bytes` bytes from global to shared memory while the thread goes on; zeros unless
+/* Starts an asynchronous copy of `bytes` bytes from global to shared memory; zeros unless
  * `there`. */
 template <int bytes>
 static __device__ inline void copy_bytes(uint32_t to, const void *from, bool there)
@@ -14,7 +13,7 @@ static __device__ inline void copy_bytes(uint32_t to, const void *from, bool the
                  : "memory");
 }
 
-/* Copies 16 bytes from global to shared memory while the thread goes on; zeros unless `there`. */
+/* Starts an asynchronous copy of 16 bytes from global to shared memory; zeros unless `there`. */
 static __device__ inline void copy_chunk(uint32_t to, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
@@ -33,7 +32,7 @@ template <int left> static __device__ inline void copies_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 }
 
-/* Four blocks of 8 x 8 elements; lane l has the address of row l % 8 of block l / 8. */
+/* Loads four blocks of 8 x 8 elements; lane l passes the address of row l % 8 of block l / 8. */
 static __device__ inline void load_blocks(uint32_t *r, uint32_t address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -66,8 +65,9 @@ static __device__ inline void multiply(float *c, const uint32_t *a, const uint32
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* The same of f32 in which 13 bits are 0, 16 x 8 by 8 x 8: a's words are of row lane / 4 and + 8 and column lane % 4, then those
- * of column + 4; b's of column lane / 4 and row lane % 4, then + 4. */
+/* The same for f32 whose low 13 bits are 0, 16 x 8 by 8 x 8. A lane's words of a are rows lane / 4
+ * and lane / 4 + 8 of column lane % 4, then the same rows of column lane % 4 + 4. Its words of b
+ * are rows lane % 4 and lane % 4 + 4 of column lane / 4. */
 static __device__ inline void multiply_tf32(float *c, const uint32_t *a, const uint32_t *b)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
