@@ -5,8 +5,7 @@
 struct weir_event {
     weir_event *next_spare; /* must be the first word: weir_device.spare_events links by it */
     weir_device *dev;
-    bool
-        live; /* (L) not destroyed. The device keeps the memory, so a second destroy can read it. */
+    bool live; /* (L) not destroyed; the device keeps the memory, so this can be read later */
     bool timing, blocking, recorded;
     struct weir__mark mark;
     struct weir__clock clock, taken; /* the stream's when it was recorded */

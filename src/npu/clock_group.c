@@ -125,8 +125,7 @@ enum { NAP_NS = 200000, HOOK_NS = 100000000 };
 
 /* The state of a wait while nothing progresses. */
 struct patience {
-    uint64_t since,
-        hooked; /* host time: when it began, and of the last call of the hook; 0: none */
+    uint64_t since, hooked; /* host time of its start and of the last call of the hook; 0: none */
 };
 
 /* True if a stream waits for a device outside the clock group; *mark is what it waits for. */

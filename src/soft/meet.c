@@ -140,8 +140,7 @@ static void bring_on(struct weir__soft_stream *s)
     const struct weir__cmd *cmd = weir__soft_next(s);
     weir_device *dev = s->base.dev;
 
-    atomic_fetch_add(&dev->visitors,
-                     1); /* keeps dev open: weir__soft_meet_end may free the group */
+    atomic_fetch_add(&dev->visitors, 1); /* keeps dev open: the next call may free the group */
     weir__soft_meet_end(s, cmd);
     weir__soft_consume(s, cmd);
     weir__soft_publish(s, &woken);

@@ -233,8 +233,7 @@ void weir__shm_put_record(struct weir__procs_group *p, const struct weir__channe
         p->written[call % WEIR__CELLS] = from->digest;
 }
 
-/* Puts the record into its cell, once the calls before it have left it. False if the group
- * broke. */
+/* Puts the record into its cell if all earlier calls have left it. False if the group broke. */
 static bool place(struct weir__procs_group *p, struct weir__rendezvous *m,
                   struct weir__participant **woken)
 {
@@ -282,9 +281,8 @@ static bool reach_record(struct weir__procs_group *p, struct weir__rendezvous *m
     return weir__record_read(r, channel, rank, at, (void *)v->args[rank]);
 }
 
-/* Called when the event arrives that this call may have slept for. If it slept only shortly, raises
- * the patience, because polling would have been better. Otherwise two ranks could keep waking each
- * other, each arriving just after the other has gone to sleep. */
+/* Ends a sleep, if there was one. After a short sleep raises the patience: otherwise two ranks
+ * could keep waking each other, each arriving just after the other has gone to sleep. */
 static void end_sleep(struct weir__world *w, struct weir__visit *v)
 {
     if (v->slept_ns && weir__clock_ns() - v->slept_ns < SHORT_SLEEP_NS)
@@ -327,8 +325,7 @@ static enum weir__step shm_meet(struct weir__procs_group *p, struct weir__rendez
         return WEIR__STEP_BROKE;
     if (!v->placed || !is_gathered(v->cell, m->channel)) {
         *arrived = v->placed ? who_arrived(p, v->cell) : weir__ranks_one(p->self);
-        /* `place` compares with the records that arrived before. For a call that shm_again.c has
-         * placed, this is the first comparison. */
+        /* For a call that shm_again.c has placed, this is the first comparison of records. */
         if (v->placed && !check_fit(p, m, arrived, woken))
             return WEIR__STEP_BROKE;
         return WEIR__STEP_WAITS;
@@ -386,8 +383,7 @@ static void shm_leave(struct weir__procs_group *p, struct weir__rendezvous *m, b
 }
 
 /* True for the receiver of a message: no peer reads its memory, so it need not wait for the sender.
- * It has incremented `nleft` before it reads `failed`, so it knows whether what it read is
- * valid. */
+ * It increments `nleft` before it reads `failed`, so it knows whether the data it read is valid. */
 static bool shows_nothing(const struct weir__procs_group *p, const struct weir__rendezvous *m)
 {
     const struct weir__visit *v = m->more;

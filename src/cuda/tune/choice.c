@@ -102,8 +102,7 @@ void weir__cuda_keep_choice(const struct weir__cuda *dev, const struct weir__cud
     char name[160];
 
     memset(&s, 0, sizeof s);
-    memcpy(&s.key, &p->key,
-           sizeof s.key); /* including padding, because keys are compared as bytes */
+    memcpy(&s.key, &p->key, sizeof s.key); /* with padding: keys are compared as bytes */
     s.target = p->algorithms[algorithm].target;
     s.algo = p->algorithms[algorithm].how.algo;
     stored_name(dev, p, concurrent_set, name, sizeof name);

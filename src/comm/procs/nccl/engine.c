@@ -171,8 +171,7 @@ static bool nccl_show(struct weir__procs_group *p, struct weir__visit *v,
     if (!*meet->channel->name) /* leave the cell as soon as all have arrived: no bytes are read */
         v->record.carried = v->record.args_size;
     memset(v->record.unique, 0, sizeof v->record.unique);
-    if (*meet->channel->name &&
-        verb.kind == WEIR__VERB_SEND) { /* in case the pair has no comm yet */
+    if (*meet->channel->name && verb.kind == WEIR__VERB_SEND) { /* the pair may have no comm yet */
         struct weir__nccl_id id;
 
         if (p->nccl->api->unique_id(&id)) {
