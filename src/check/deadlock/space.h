@@ -13,10 +13,10 @@
 
 /* How much work the search may still do. */
 struct weir__budget {
-    size_t states; /* new states that may still be added */
-    size_t steps;  /* visits of states that may still be made */
+    size_t states;                /* new states that may still be added */
+    size_t steps;                 /* visits of states that may still be made */
     size_t all_states, all_steps; /* the same at the start */
-    const char *doing; /* for weir__progress_report */
+    const char *doing;            /* for weir__progress_report */
     bool spent;
 };
 static inline struct weir__budget weir__budget_of(size_t states, size_t steps, const char *doing)
