@@ -1,4 +1,4 @@
-/* Arguments, the same way for every command. */
+/* Parses the arguments of every command. */
 #include "commands.h"
 #include "complete.h"
 
@@ -23,7 +23,8 @@ static int width_of(const struct cli_option *o)
                  (o->value_name ? 1 + strlen(o->value_name) : 0));
 }
 
-/* A text of several lines, the others below the first, which begins in that column. */
+/* Prints a text of several lines. The first starts at the current position, which is `column`; the
+ * others are indented to it. */
 static void print_lines(const char *text, int column)
 {
     for (size_t n; text[n = strcspn(text, "\n")]; text += n + 1)
@@ -48,15 +49,15 @@ static void print_help(const struct cli_usage *u)
     printf("  %-*s  %s\n\nexamples\n%s", width, help, "this text", u->examples);
 }
 
-/* ---- what was meant ---- */
+/* ---- suggestions for misspelled names ---- */
 
 static bool same_letter(char a, char b)
 {
     return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-/* Insertions, deletions, replacements and swaps of neighbours from a to b, whatever
- * the case. */
+/* The edit distance from a to b, ignoring case: insertions, deletions, replacements and swaps of
+ * neighbours. */
 static int distance(const char *a, const char *b)
 {
     int d[MAX_WORD + 1][MAX_WORD + 1];
@@ -94,7 +95,7 @@ const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const
     for (size_t i = 0; (name = name_at(i, names)); i++) {
         int far = distance(word, name);
 
-        /* The beginning of a name is meant as that name. */
+        /* A prefix of a name counts as an exact match. */
         if (strlen(word) >= 2 && !strncasecmp(word, name, strlen(word)))
             far = 0;
         if (far < best) {
@@ -123,7 +124,8 @@ static int refuse_option(const struct cli_usage *u, const char *word)
     return EXIT_USAGE;
 }
 
-/* `value` is what follows '=' in the word, or NULL. Advances *at over a value. */
+/* `value` is the text after '=' in the word, or NULL. Advances *at past a value in the next
+ * word. */
 static int take_option(const struct cli_usage *u, const struct cli_option *o, const char *value,
                        int argc, char **argv, int *at)
 {

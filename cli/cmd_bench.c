@@ -1,8 +1,9 @@
-/* `weir bench`: weir, its peers and the machine at the same works in one run.
+/* `weir bench`: measures weir, its peers and the machine on the same workloads ("works") in one
+ * run.
  *
- * Work by work and round by round, everyone takes their turn, so that a noisy
- * minute hits all alike. Each turn runs in a process of its own and writes JSON
- * lines (bench/harness.h) to a temporary file. */
+ * In each round and for each work all programs take turns, so that noise on the machine affects all
+ * of them alike. Each turn runs in its own process and writes JSON lines (bench/harness.h) to a
+ * temporary file. */
 #include "../bench/report.h"
 #include "bench/weir/works.h"
 #include "commands.h"
@@ -68,7 +69,7 @@ struct options {
     const char *chart;
 };
 
-/* A peer program and the works it has. */
+/* A peer program and the works it implements. */
 struct peer {
     char path[PATH_MAX];
     const char *name;
@@ -88,7 +89,7 @@ struct run {
 
 /* ---- arguments ---- */
 
-/* returns -1 to go on, or an exit status. */
+/* returns -1 to continue, or an exit status. */
 static int parse(int argc, char **argv, struct options *o)
 {
     const struct cli_option options[] = {
@@ -147,7 +148,7 @@ static void spawn(const struct peer *p, const char *first, const char *second, F
 
     if (pid == 0) {
         dup2(fileno(out), STDOUT_FILENO);
-        bench_use_all_cpus(); /* it limits itself, work by work */
+        bench_use_all_cpus(); /* the peer sets its own limit for each work */
         execv(p->path, argv);
         _exit(127);
     }
@@ -192,7 +193,7 @@ static const struct bench_case *weir_case(const char *work)
     return NULL;
 }
 
-/* Everyone's turn at one work. */
+/* Runs one work with every program. */
 static void run_work(struct run *r, int round, const char *work)
 {
     const struct bench_case *own = weir_case(work);
@@ -217,7 +218,7 @@ static void run_work(struct run *r, int round, const char *work)
     }
 }
 
-/* ---- who takes part ---- */
+/* ---- works and peers ---- */
 
 static void add_work(struct run *r, const char *work)
 {
@@ -251,7 +252,7 @@ static int is_peer(const struct dirent *entry)
     return !strncmp(entry->d_name, "peer_", 5);
 }
 
-/* The path `name` beside this very program. */
+/* Builds the path of `name` in this program's directory. */
 static void find_beside(const char *name, char out[static PATH_MAX])
 {
     char exe[PATH_MAX];
@@ -264,7 +265,7 @@ static void find_beside(const char *name, char out[static PATH_MAX])
         out[0] = '\0';
 }
 
-/* returns false if there are none where the user said they are. */
+/* returns false if the directory that the user named contains none. */
 static bool find_peers(struct run *r)
 {
     char beside[PATH_MAX];
@@ -296,7 +297,7 @@ static bool find_peers(struct run *r)
     return r->npeers || !r->options.peers;
 }
 
-/* weir's works first, then what only peers have (the machine's limits). */
+/* Lists weir's works first, then those that only peers implement (the machine's limits). */
 static void list_works(struct run *r)
 {
     for (size_t i = 0; i < sizeof weir_cases / sizeof *weir_cases; i++)
@@ -311,7 +312,7 @@ static void list_works(struct run *r)
     }
 }
 
-/* Idling takes two seconds and does not vary: once will do. */
+/* Idling takes two seconds and does not vary: it is measured in one round only. */
 static bool takes_part(const char *work, int round)
 {
     return round == 0 || strcmp(work, "idle_cpu") != 0;
@@ -334,7 +335,7 @@ static int count_turns(const struct run *r, int rounds)
 
 /* ---- a GPU ---- */
 
-/* Its figures are another program, which needs the driver's own calls. */
+/* Runs the program that measures a GPU; it is separate because it calls the driver directly. */
 static int bench_gpu(const char *spec)
 {
     char program[PATH_MAX];

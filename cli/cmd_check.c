@@ -1,4 +1,4 @@
-/* `weir check`: whether a program can deadlock or race, before it runs. */
+/* `weir check`: reports whether a program can deadlock or race, before it runs. */
 #include "commands.h"
 #include "complete.h"
 #include "json.h"
@@ -28,7 +28,7 @@ static int complain(const char *format, const char *what)
     return EXIT_USAGE;
 }
 
-/* Digits up to `stop`, as a number below `end`; -1 if they are not that. */
+/* Reads digits up to the character `stop` as a number below `end`; -1 if they are none. */
 static long read_count(const char *text, char stop, long end)
 {
     long n = 0;
@@ -58,7 +58,7 @@ static int take_rank(struct inputs *in, const char *value)
     return -1;
 }
 
-/* Takes every --rank out of argv, since an option of the parser has one value. */
+/* Removes every --rank from argv, as the parser keeps only one value per option. */
 static int take_rank_options(struct inputs *in, int *argc, char **argv)
 {
     int kept = 1, status = -1;
@@ -189,7 +189,7 @@ static void print_json(const struct checked *c)
     json_object_end(&j);
 }
 
-/* A paragraph behind a mark, its other lines below the first word. */
+/* Prints a paragraph after a mark; its other lines are indented to the first word. */
 static void print_marked(const char *mark, const char *text)
 {
     int width = term_get()->width, indent = 4 + (int)strlen(mark) + 1, at = indent;
@@ -226,8 +226,7 @@ static void print_finding(const weir_finding *f)
         print_marked(mark, f->steps[i]);
     }
     if (f->ncycle)
-        printf("\n  %sthen nobody can go on: who waits for whom%s\n", term_on(TERM_BOLD),
-               term_off());
+        printf("\n  %sthe deadlock: who waits for whom%s\n", term_on(TERM_BOLD), term_off());
     for (size_t i = 0; i < f->ncycle; i++)
         print_marked("-", f->cycle[i]);
     if (f->remedy.text) {
@@ -263,10 +262,10 @@ static void print_text(const struct checked *c)
     printf(": %zu error%s, %zu warning%s; ", r->nerrors, plural(r->nerrors), nwarnings,
            plural(nwarnings));
     if (r->exhaustive)
-        printf("every timing was looked at (%zu states)\n", r->nstates);
+        printf("every timing was explored (%zu states)\n", r->nstates);
     else
-        printf("there are too many timings to look at each (%zu states were), so operators that "
-               "may block\neach other were added up instead\n",
+        printf("there are too many timings to explore (stopped after %zu states): checked instead "
+               "whether\noperators that may block each other fit the cores together\n",
                r->nstates);
 }
 
@@ -287,7 +286,7 @@ static int check(const struct inputs *in, const char *spec, const weir_check_opt
         progress_listen(&progress);
         st = weir_check_files(dev, in->paths, in->nranks, options, &report);
         progress_end(&progress);
-        if (!st && !report->noperators) { /* as the other commands say it: not a clean program */
+        if (!st && !report->noperators) { /* an error as in the other commands, not "clean" */
             fprintf(stderr, "weir check: %s has no operator: there is nothing to check\n",
                     in->paths[0]);
             status = EXIT_USAGE;
@@ -313,10 +312,11 @@ int weir_cmd_check(int argc, char **argv)
     const char *spec = getenv("WEIR_DEVICE"), *policy = NULL, *ranks = NULL, *rank = NULL;
     const struct cli_option options[] = {
         {"--rank", "R=FILE", "the graph file of rank R; once for each rank", NULL, &rank},
-        {"--ranks", "N", "all of N ranks run the one file", NULL, &ranks},
-        {"--device", "SPEC", "what each rank is (" DEFAULT_DEVICE ", or WEIR_DEVICE)", NULL, &spec},
+        {"--ranks", "N", "N ranks run the same file", NULL, &ranks},
+        {"--device", "SPEC", "the device of each rank (" DEFAULT_DEVICE ", or WEIR_DEVICE)", NULL,
+         &spec},
         {"--policy", "hold|batch|both", "how gangs get cores", NULL, &policy},
-        {"--single-stream", NULL, "as for compiling: stream labels conflict with it",
+        {"--single-stream", NULL, "check for this compile option: stream labels are conflicts",
          &single_stream, NULL},
         {"--json", NULL, "a JSON document instead of text", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
@@ -325,10 +325,10 @@ int weir_cmd_check(int argc, char **argv)
         .command = "check",
         .synopsis = "FILE... | --rank R=FILE... | --ranks N FILE  [options]",
         .about =
-            "Says whether a program of one or several ranks can deadlock, before it runs: every\n"
-            "timing of its operators is looked at. Files named one after the other are ranks 0,\n"
-            "1, ... Reports who waits for whom, how it comes to it, and a remedy that is proved\n"
-            "to help; also races, conflicting settings and core limits without effect.",
+            "Checks whether a program of one or several ranks can deadlock, before it runs, by\n"
+            "exploring every timing of its operators. The files are those of ranks 0, 1, ... in\n"
+            "this order. Reports who waits for whom, the steps that lead there, and a remedy that\n"
+            "is proved to help; also races, conflicting settings and core limits without effect.",
         .options = options,
         .examples =
             "  weir check model.pbtxt\n"

@@ -104,7 +104,7 @@ static void print_device(const weir_device_props *p)
     printf("\n");
 }
 
-/* What joins ranks that are processes. */
+/* Prints the engines that connect ranks in different processes. */
 static void print_engines(const struct listing *l)
 {
     printf("\n%sbetween processes%s\n", term_on(TERM_BOLD), term_off());
@@ -163,8 +163,8 @@ static bool is_listed(const struct listing *l, const char *spec)
     return false;
 }
 
-/* The devices asked for; without any, what each driver opens by its name alone, and
- * the default device if that is yet another. */
+/* Describes the requested devices. If none are requested: the device that each driver opens by its
+ * name alone, and the default device if it is another one. */
 static weir_status describe_all(struct listing *l, char **words, int nwords)
 {
     weir_status st = WEIR_OK;

@@ -1,7 +1,8 @@
-/* `weir launch`: a program once for each rank, on this machine.
+/* `weir launch`: starts a program once for each rank, on this machine.
  *
- * The launcher listens for rank 0, whose socket it inherits, makes the token, and waits. When a
- * rank fails it gives the others a moment to say why they end, then ends them. */
+ * The launcher opens the listening socket, which rank 0 inherits, creates the token, and waits.
+ * When a rank fails, the launcher gives the others a moment to report their errors, then kills
+ * them. */
 #include "commands.h"
 
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@ enum { GRACE_MS = 3000, TERM_MS = 2000 };
 
 static pid_t pids[WEIR_MAX_RANKS];
 static int nranks;
-static volatile sig_atomic_t asked; /* a signal that is to end it all */
+static volatile sig_atomic_t asked; /* the signal that asked the launcher to end */
 
 static void on_signal(int signal)
 {
@@ -42,9 +43,9 @@ static int listen_here(int *port)
     return fd;
 }
 
-/* A port for torch's store, of which rank 0 makes the listener: it stays this job's while the
- * launcher has it bound, and who allows that addresses are used again, as that store does, may
- * listen there. */
+/* Reserves a port for torch's store, where rank 0 will listen. The launcher keeps the port bound,
+ * so no other job gets it. torch's store sets SO_REUSEADDR, as this socket does, so it can still
+ * bind the port. */
 static bool keep_port(int *port)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
@@ -79,7 +80,7 @@ static bool set_token(void)
     return true;
 }
 
-/* What weir reads, and what programs for torch.distributed read. */
+/* Sets the variables that weir and torch.distributed read, and runs the program. */
 static void be_rank(int rank, int listener, char **program)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -118,11 +119,11 @@ static int rank_of(pid_t pid)
     return -1;
 }
 
-/* 0, or what the first rank that failed ended with. */
+/* Returns 0, or the status of the first rank that failed. */
 static int wait_all(void)
 {
     int left = nranks, result = 0;
-    long end_ms = 0; /* when the others are ended; 0: not yet */
+    long end_ms = 0; /* when to kill the other ranks; 0: no rank has failed */
     bool killed = false;
 
     while (left) {
@@ -160,7 +161,7 @@ static int wait_all(void)
     return result;
 }
 
-/* What the ranks read: weir_group_join, and torch.distributed with init_method env://. */
+/* Sets the variables that weir_group_join and torch.distributed (init_method env://) read. */
 static void describe_job(int port, int torch_port)
 {
     char store[40];
@@ -170,7 +171,7 @@ static void describe_job(int port, int torch_port)
     set_number("WEIR_RANKS", nranks);
     set_number("WORLD_SIZE", nranks);
     set_number("LOCAL_WORLD_SIZE", nranks);
-    setenv("MASTER_ADDR", "127.0.0.1", 1); /* that of a job around this one is another host's */
+    setenv("MASTER_ADDR", "127.0.0.1", 1); /* an inherited value may name another host */
     set_number("MASTER_PORT", torch_port);
 }
 
@@ -213,7 +214,7 @@ int weir_cmd_launch(int argc, char **argv)
 
     if (names_hosts(argc, argv))
         return EXIT_USAGE;
-    /* The program's own options are not ours: they begin with its name. */
+    /* Options after the program's name belong to the program. */
     if (argc > 1 && !strcmp(argv[1], "-n") && argc > 2) {
         count = argv[2];
         first = 3;

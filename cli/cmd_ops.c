@@ -1,4 +1,4 @@
-/* `weir ops`: the operator table. */
+/* `weir ops`: prints the operator table. */
 #include "commands.h"
 #include "json.h"
 #include "term.h"
@@ -28,7 +28,7 @@ static void print_json(const weir_op_info *ops, size_t n)
     json_object_end(&j);
 }
 
-/* Whether a core limit reaches the operator. What a Kernel node stands for decides there. */
+/* Says whether core limits apply to the operator. For a Kernel node its class decides. */
 static const char *limit_word(const weir_op_info *op)
 {
     if (!strcmp(op->name, "Kernel"))
@@ -64,7 +64,7 @@ static const char *op_name_at(size_t i, const void *names)
     return ((const weir_op_info *)names)[i].name;
 }
 
-/* The rows of the named operators, in a new array; NULL after a complaint. */
+/* Returns the rows of the named operators in a new array; NULL after printing an error. */
 static weir_op_info *select_ops(const weir_op_info *ops, char **words, int nwords)
 {
     weir_op_info *picked = calloc((size_t)nwords, sizeof *picked);
@@ -99,7 +99,7 @@ int weir_cmd_ops(int argc, char **argv)
         .command = "ops",
         .synopsis = "[--json] [NAME...]",
         .about = "Lists the operators: the engine each runs on, whether it is a gang, whether its\n"
-                 "output's shape depends on values, and whether a core limit reaches it.",
+                 "output's shape depends on values, and whether core limits apply to it.",
         .options = options,
         .examples = "  weir ops\n"
                     "  weir ops matmul nonzero\n"
@@ -113,7 +113,7 @@ int weir_cmd_ops(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (!(ops = calloc(n + 1, sizeof *ops))) { /* the last row ends it */
+    if (!(ops = calloc(n + 1, sizeof *ops))) { /* an empty row ends the array */
         fputs("weir ops: out of memory\n", stderr);
         return EXIT_FAILED;
     }

@@ -1,4 +1,4 @@
-/* The commands of `weir` and what they share: arguments, exit statuses. */
+/* The commands of `weir` and their common code: arguments, exit statuses. */
 #ifndef WEIR_CLI_COMMANDS_H
 #define WEIR_CLI_COMMANDS_H
 
@@ -37,43 +37,43 @@ struct cli_option {
 
 struct cli_usage {
     const char *command;
-    const char *synopsis; /* what follows the command's name */
+    const char *synopsis; /* the text after the command's name */
     const char *about;
     const struct cli_option *options; /* ends with a name of NULL */
     const char *examples;             /* lines */
-    int max_words;                    /* arguments that are no options */
-    const char *words;                /* what they are, as a value_name; NULL for none */
+    int max_words;                    /* the most arguments that are no options */
+    const char *words;                /* their kind, as in value_name; NULL for none */
 };
 
 /* Reads options (`--name value` or `--name=value`; `--` ends them) and moves the
  * other words to argv[1..*nwords].
- * returns  -1 to go on, or the exit status after help or a complaint. */
+ * returns  -1 to continue, or the exit status after printing help or an error. */
 int cli_parse(const struct cli_usage *usage, int argc, char **argv, int *nwords);
 
-/* What "-" stands for among the words of a command that takes files. */
+/* The file that "-" means as an input of a command. */
 #define CLI_STANDARD_INPUT "/dev/stdin"
-/* Makes standard input readable from its beginning, as often as it is opened.
- * returns  -1 to go on, or the exit status after a complaint. */
+/* Lets standard input be opened several times and read from its beginning each time.
+ * returns  -1 to continue, or the exit status after printing an error. */
 int cli_keep_input(const char *command);
 
-/* A file that an option names: "-" is standard output, which gets the whole file or nothing of
- * it. Between the two calls `path` is what is to be written.
- * returns  -1 to go on, or the exit status after a complaint. */
+/* An output file that an option names. "-" means standard output, which gets the whole file or
+ * nothing. Between cli_output_open and cli_output_close the caller writes the file `path`.
+ * returns  -1 to continue, or the exit status after printing an error. */
 struct cli_output {
     const char *path;
     char folder[224], file[240];
 };
 bool cli_is_standard(const char *path);
 int cli_output_open(const char *command, const char *wanted, struct cli_output *out);
-/* returns  `status`, or the exit status after a complaint. */
+/* returns  `status`, or the exit status after printing an error. */
 int cli_output_close(const char *command, struct cli_output *out, int status);
 
-/* The name closest to `word` if it is close enough to have been meant, else NULL. */
+/* Returns the name most similar to `word`, or NULL if no name is similar enough to suggest. */
 const char *cli_closest(const char *word, const char *(*name_at)(size_t i, const void *names),
                         const void *names);
 
-/* Prints "weir COMMAND: " and the library's last sentence to stderr.
- * returns  the exit status it deserves: EXIT_USAGE for a bad device spec. */
+/* Prints "weir COMMAND: " and the library's last error to stderr.
+ * returns  the exit status for it: EXIT_USAGE for a bad device spec. */
 int cli_complain(const char *command, weir_status status);
 
 #endif

@@ -48,7 +48,7 @@ static const struct word cpu_settings[] = {
     {NULL, NULL},
 };
 
-/* `before` stands in front of each candidate as it does in front of what is typed. */
+/* Offers the words. `before` precedes both each candidate and the typed text. */
 static void offer_all(const char *typed, const char *before, size_t length,
                       const struct word *words)
 {
@@ -105,7 +105,7 @@ static void offer_operators(const char *typed)
     free(ops);
 }
 
-/* By what the help calls the value. */
+/* Offers values according to the option's value_name. */
 static void offer_values(const char *typed, const char *kind)
 {
     if (!strcmp(kind, "SPEC"))
@@ -146,7 +146,7 @@ int cli_complete(const struct cli_usage *u, int argc, char **argv)
             return EXIT_FINE;
         }
         if (!strncmp(typed, o->name, length) && typed[length] == '=') {
-            offer_values(typed + length + 1, o->value_name); /* the shells put it behind the = */
+            offer_values(typed + length + 1, o->value_name); /* shells append it to the "=" */
             return EXIT_FINE;
         }
     }

@@ -1,16 +1,16 @@
-/* What could stand where a shell's cursor is: `weir __complete WORD...`, which the files in
- * completions/ ask. The last word is the one that is being typed, maybe empty.
+/* Shell completion: `weir __complete WORD...`, which the scripts in completions/ call. The last
+ * word is the one being typed; it may be empty.
  *
- * Prints a candidate a line, with what it means behind a tab; a line ":files" or ":dirs"
- * asks the shell for names of its own. What it says comes from what cli_parse reads, so
- * every command and option can be completed once it exists. */
+ * Prints one candidate per line, with its meaning after a tab. A line ":files" or ":dirs" asks the
+ * shell to add names of files or directories. The candidates come from the tables that cli_parse
+ * reads, so every command and option can be completed. */
 #ifndef WEIR_CLI_COMPLETE_H
 #define WEIR_CLI_COMPLETE_H
 
 #include "commands.h"
 
-/* Set while words are completed: commands come as far as cli_parse, which then calls
- * cli_complete and has them return. What runs before that must leave argv alone. */
+/* Set during completion: each command then runs up to cli_parse, which calls cli_complete and makes
+ * the command return. Code that runs before cli_parse must not change argv. */
 extern bool cli_completing;
 
 /* argv[argc - 1] is being typed. returns  an exit status. */

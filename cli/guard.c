@@ -1,5 +1,5 @@
-/* Names come from files, and a terminal obeys what is in them: on the way out control characters
- * become '?', but for line ends, tabs and the colours of term.c. */
+/* Replaces control characters in standard output by '?', except line ends, tabs and the colours of
+ * term.c. Printed names come from files, and a terminal would obey control characters in them. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST = 5, PIECE = 4096 }; /* of a colour; of what is written at once */
+enum { LONGEST = 5, PIECE = 4096 }; /* bytes of a colour; bytes of one write */
 
-/* What may yet become a colour, or the first byte of a control character in UTF-8. */
+/* Bytes that may become a colour, or the first byte of a control character in UTF-8. */
 static char held[LONGEST + 1];
 static size_t nheld;
 
@@ -29,7 +29,8 @@ static bool begins_colour(const char *text, size_t n, bool *whole)
     return false;
 }
 
-/* Adds what is printed of one more byte; at most LONGEST + 1 come at once. */
+/* Filters one byte and stores the bytes to print at `to`, at most LONGEST + 1. Returns their
+ * number. */
 static size_t pass(char c, char *to)
 {
     unsigned char u = (unsigned char)c;

@@ -1,4 +1,4 @@
-/* Standard input as a file that can be read more than once. */
+/* Makes standard input a file that can be read more than once. */
 #include "commands.h"
 
 #include <errno.h>
@@ -25,8 +25,8 @@ static bool copy_all(int from, int to)
     return true;
 }
 
-/* Commands load a file once for each rank and device. A pipe can be read once, so its bytes go
- * into memory, and that takes the place of descriptor 0. */
+/* Commands load a file once for each rank and device, but a pipe can be read only once. So the
+ * pipe's bytes are copied into a memory file, which replaces descriptor 0. */
 int cli_keep_input(const char *command)
 {
     struct stat about;

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Bytes of the UTF-8 sequence at `s`, 0 if it is none. */
+/* Returns the length of the UTF-8 sequence at `s`, 0 if it is invalid. */
 static int sequence(const unsigned char *s)
 {
     int n = s[0] < 0x80                   ? 1

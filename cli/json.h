@@ -9,7 +9,7 @@
 struct json {
     FILE *out;
     int depth;
-    bool filled; /* the object or array that is open has something in it */
+    bool filled; /* the innermost open object or array is not empty */
 };
 
 void json_object(struct json *j, const char *key);
@@ -20,7 +20,7 @@ void json_array_end(struct json *j);
 /* NULL becomes null; bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *j, const char *key, const char *value);
 void json_int(struct json *j, const char *key, int64_t value);
-/* What JSON cannot say (NaN, infinity) becomes null. */
+/* NaN and infinity, which JSON cannot express, become null. */
 void json_number(struct json *j, const char *key, double value);
 void json_bool(struct json *j, const char *key, bool value);
 

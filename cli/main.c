@@ -40,7 +40,7 @@ static void print_help(FILE *out)
     for (const struct command *c = commands; c->name; c++)
         fprintf(out, "  %-10s %s\n", c->name, c->summary);
     fputs("\n"
-          "  weir help COMMAND     says more, with examples; so does weir COMMAND --help\n"
+          "  weir help COMMAND     prints help with examples, as weir COMMAND --help does\n"
           "  weir --version        prints the version\n"
           "\n"
           "Every command takes --json for machines. Exit status: 0 fine, 1 a run failed or\n"
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 {
     int status;
 
-    setlocale(LC_CTYPE, ""); /* whether the terminal takes UTF-8 */
+    setlocale(LC_CTYPE, ""); /* term.c asks the locale whether the terminal takes UTF-8 */
     term_guard_output();
     status = run(argc, argv);
     if ((fflush(stdout) || ferror(stdout)) && status == EXIT_FINE) {

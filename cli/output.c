@@ -1,4 +1,4 @@
-/* Files that options name, where "-" is standard output. */
+/* Output files that options name; "-" means standard output. */
 #include "commands.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ int cli_output_open(const char *command, const char *wanted, struct cli_output *
     return -1;
 }
 
-/* 0, or what the system said. */
+/* Returns 0 or an errno. */
 static int copy_to_standard(const char *path)
 {
     int in = open(path, O_RDONLY | O_CLOEXEC), error = in < 0 ? errno : 0;

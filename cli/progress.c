@@ -1,4 +1,4 @@
-/* A bar, the time left, and what is at work. */
+/* Draws a bar, the time left, and the current step. */
 #include "progress.h"
 
 #include "base/progress.h"
@@ -33,7 +33,7 @@ struct progress progress_begin(void)
                              .began = now_s()};
 }
 
-/* Of stderr, which need not be stdout's. */
+/* Returns the width of stderr's terminal, which may differ from stdout's. */
 static int width(void)
 {
     struct winsize size;
@@ -86,7 +86,7 @@ void progress_show(struct progress *p, double share, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    room = width() - 1; /* a full last column would begin the next line */
+    room = width() - 1; /* a character in the last column may start the next line */
     fputc('\r', stderr);
     if (isfinite(share)) {
         share = fmin(fmax(share, 0), 1);
@@ -102,7 +102,7 @@ void progress_show(struct progress *p, double share, const char *format, ...)
     fflush(stderr);
 }
 
-/* Other words are another piece of work, with a time of its own. */
+/* A new text means a new task; its time starts anew. */
 static void on_progress(void *user, const char *doing, double share)
 {
     struct progress *p = user;

@@ -10,7 +10,7 @@
 
 enum { MAX_RANKS = 65536 };
 
-/* A whole number in 0..most, and what comes behind it. */
+/* Reads a whole number in 0..most and sets *rest to the text after it. */
 static bool read_number(const char *text, unsigned most, unsigned *out, const char **rest)
 {
     unsigned long n;
@@ -31,7 +31,7 @@ static int no_memory(const char *command)
     return EXIT_FAILED;
 }
 
-/* Room for ranks 0..n-1. */
+/* Makes room for ranks 0..n-1. */
 static bool reserve(struct cli_ranks *r, unsigned n)
 {
     unsigned *file_of = realloc(r->file_of, n * sizeof *file_of);

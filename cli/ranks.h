@@ -13,23 +13,24 @@ struct cli_ranks {
     bool *given;         /* by rank, while --rank is read */
 };
 
-/* Takes every `--rank R=FILE` and `--ranks N` out of argv, before cli_parse sees it.
- * returns  -1 to go on, or the exit status after a complaint. */
+/* Removes every `--rank R=FILE` and `--ranks N` from argv. Call it before cli_parse.
+ * returns  -1 to continue, or the exit status after printing an error. */
 int cli_ranks_take(struct cli_ranks *r, const char *command, int *argc, char **argv);
-/* The words that are left, which name a file unless --rank did. */
+/* Reads the remaining words: they name the file, unless --rank was given. */
 int cli_ranks_words(struct cli_ranks *r, const char *command, int nwords, char **words);
-/* Ranks are `n` processes: a single file is that of all, and there are no others.
- * returns  -1, or the exit status after a complaint. */
+/* For ranks that are `n` processes: a single file applies to all of them; any other number of ranks
+ * is an error.
+ * returns  -1, or the exit status after printing an error. */
 int cli_ranks_expect(struct cli_ranks *r, const char *command, unsigned n);
-/* Loads each file once, for `dev`. returns -1, or the exit status after a complaint. */
+/* Loads each file once, for `dev`. returns -1, or the exit status after printing an error. */
 int cli_ranks_load(struct cli_ranks *r, const char *command, weir_device *dev);
 void cli_ranks_free(struct cli_ranks *r);
 
-/* Says why graphs cannot be run, predicted or tuned.
- * returns  EXIT_USAGE if they never can on the device. */
+/* Prints why graphs cannot be run, predicted or tuned.
+ * returns  EXIT_USAGE if the device can never run them. */
 int cli_refuse_graph(const char *command, weir_status status);
-/* Opens a device that predicts: `spec`, else WEIR_DEVICE if that is one, else `otherwise`.
- * returns  -1, or the exit status after a complaint. */
+/* Opens a modelled device: `spec`, else WEIR_DEVICE if it names one, else `otherwise`.
+ * returns  -1, or the exit status after printing an error. */
 int cli_open_model(const char *command, const char *spec, const char *otherwise, weir_device **dev);
 
 #endif

@@ -30,7 +30,7 @@ static bool is_set(const char *variable)
     return value && *value;
 }
 
-/* NO_COLOR over FORCE_COLOR over what the terminal can do. */
+/* NO_COLOR takes precedence over FORCE_COLOR, and both over the terminal's abilities. */
 static bool wants_colour(bool tty)
 {
     const char *kind = getenv("TERM"), *force = getenv("FORCE_COLOR");
@@ -125,7 +125,7 @@ int term_fit(const char *text, int columns)
 
 /* ---- tables ---- */
 
-/* Columns a text takes: characters, not bytes. */
+/* Returns the columns that a text takes: characters, not bytes. */
 static int columns_of(const char *text)
 {
     int n = 0;
@@ -185,7 +185,7 @@ void term_table_print(struct term_table *t, int indent)
         used + LEAST_LAST <= term_get()->width)
         widths[last] = term_get()->width - used;
 
-    for (size_t r = 0; r <= t->nrows; r++) { /* the titles, then the rows */
+    for (size_t r = 0; r <= t->nrows; r++) { /* row 0 holds the titles */
         printf("%*s%s", indent, "", r ? "" : term_on(TERM_DIM));
         for (size_t i = 0; i < t->ncolumns; i++) {
             char *cell = r ? t->cells[(r - 1) * t->ncolumns + i] : NULL;

@@ -1,13 +1,13 @@
-/* Output for people: colours, tables and Gantt charts, as the terminal takes them. */
+/* Output for people: colours, tables and Gantt charts, adapted to the terminal. */
 #ifndef WEIR_CLI_TERM_H
 #define WEIR_CLI_TERM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What stdout can show, found out on first use. Colours only on a terminal and
- * without NO_COLOR; drawing characters only where the locale is UTF-8; width from
- * the terminal, else from COLUMNS, else 100. */
+/* The abilities of stdout, determined on first use. Colours only on a terminal and without
+ * NO_COLOR; drawing characters only in a UTF-8 locale; width from the terminal, else from COLUMNS,
+ * else 100. */
 struct term {
     bool tty, colour, unicode;
     int width;
@@ -26,7 +26,7 @@ enum term_style {
     TERM_COUNT,
 };
 
-/* From now on control characters in what is printed are shown as '?' (guard.c). */
+/* From now on control characters in the output are replaced by '?' (guard.c). */
 void term_guard_output(void);
 
 /* Escape sequences, "" where there are no colours. */
@@ -41,10 +41,10 @@ struct term_text term_bytes(size_t bytes);
 /* "12.3 ms" or, below one, "380 us". */
 struct term_text term_ms(double ms);
 
-/* Bytes of the text that fill no more than so many columns. */
+/* Returns how many bytes of the text fit in that many columns. */
 int term_fit(const char *text, int columns);
 
-/* Prints a paragraph, each line behind `indent` spaces, broken at the width. */
+/* Prints a paragraph with each line indented by `indent` spaces, wrapped at the width. */
 void term_paragraph(int indent, const char *text);
 
 /* ---- tables ---- */
@@ -54,8 +54,8 @@ struct term_column {
     bool right; /* aligned; numbers are */
 };
 
-/* Rows of cells that are copied. The last column is cut to fit a terminal, if that
- * leaves enough of it to be read. */
+/* Rows of cells; the table copies their texts. The last column is cut to fit a terminal, unless too
+ * little of it would remain. */
 struct term_table {
     const struct term_column *columns;
     size_t ncolumns, nrows, capacity;
@@ -70,20 +70,20 @@ void term_table_print(struct term_table *t, int indent);
 struct term_bar {
     int row;
     double start, end; /* ms */
-    const char *label; /* written into the bar where there is room; may be NULL */
+    const char *label; /* written into the bar if it fits; may be NULL */
     int family;        /* 0 to 4: bars of one family look alike */
 };
 
 struct term_gantt {
     const char *const *rows;  /* labels */
-    const char *const *notes; /* behind each row */
+    const char *const *notes; /* texts at the end of each row */
     int nrows;
     const struct term_bar *bars;
     size_t nbars;
 };
 
-/* One line per row and an axis, all to one scale. Bars of a row do not overlap; of bars
- * shorter than a character it shows how much of it they fill. */
+/* Prints one line per row and an axis, all to one scale. Precondition: bars of a row do not
+ * overlap. A character that holds only bars shorter than itself shows how much of it they fill. */
 void term_gantt_print(const struct term_gantt *g, int indent);
 
 #endif

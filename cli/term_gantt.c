@@ -1,4 +1,4 @@
-/* Gantt charts. */
+/* Prints Gantt charts. */
 #include "term.h"
 
 #include <math.h>
@@ -7,8 +7,8 @@
 
 enum { MAX_CELLS = 160, MIN_CELLS = 16 };
 
-/* How the bars of a family look: all but the last cell, and the last, which tells
- * one bar from the next. */
+/* The characters for the bars of a family: one for the last cell, which separates a bar from the
+ * next, and one for the other cells. */
 struct look {
     const char *fill, *end;
     enum term_style style;
@@ -28,7 +28,7 @@ static const struct look ascii_looks[FAMILIES] = {
 struct cell {
     char text[8]; /* one character, "" for nothing */
     enum term_style style;
-    double filled; /* by bars shorter than a cell, of which `family` is one */
+    double filled; /* share filled by bars shorter than a cell; `family` is that of one of them */
     int family;
 };
 
@@ -51,7 +51,7 @@ static void put(struct cell *cell, const char *text, enum term_style style)
     cell->style = style;
 }
 
-/* The label stands in the middle of the bar with a filled cell on each side. */
+/* Writes the label in the middle of the bar, if a filled cell remains on each side. */
 static void put_label(struct chart *c, int from, int to, const char *label)
 {
     int length = (int)strlen(label), at = from + (to - from - length) / 2;
@@ -88,7 +88,7 @@ static void put_bar(struct chart *c, const struct term_bar *bar)
         put_label(c, from, to, bar->label);
 }
 
-/* Cells that only short bars are in. */
+/* Fills the cells that contain only bars shorter than a cell. */
 static void put_short(struct chart *c)
 {
     bool unicode = term_get()->unicode;
@@ -123,7 +123,7 @@ static void print_cells(const struct chart *c, int n)
     fputs(term_off(), stdout);
 }
 
-/* Without a note nothing follows the last bar, not even blanks. */
+/* Prints one row; without a note, omits blanks after the last bar. */
 static void print_row(const struct chart *c, const char *note)
 {
     int n = c->n;
@@ -134,7 +134,8 @@ static void print_row(const struct chart *c, const char *note)
     printf("%s%s\n", *note ? "  " : "", note);
 }
 
-/* The step of 1, 2 or 5 times a power of ten that gives three to seven marks. */
+/* Returns the step between marks: 1, 2 or 5 times a power of ten, such that there are three to
+ * seven marks. */
 static double mark_step(double span)
 {
     double step = pow(10, floor(log10(span)));

@@ -1,8 +1,9 @@
-/* The graph engine's C++ functions, which TorchAir's and MindSpore's objects need in order to load.
- * weir has no graph engine: whoever calls one of them gets an exception, which both make a Python
- * one. What MindSpore asks before it runs an operator by name (aclopCompileAndExecute) is answered
- * for the operators that weir has. TorchAir's other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative
- * mode and its graphs of jit_level O0 call operators: none of them needs any of this. */
+/* The graph engine's C++ functions, which TorchAir's and MindSpore's libraries need in order to
+ * load. weir has no graph engine: each function throws an exception, which both turn into a Python
+ * exception. The exceptions to this are the functions that MindSpore calls before it runs an
+ * operator by name (aclopCompileAndExecute): they work for the operators that weir has. TorchAir's
+ * other mode (reduce-overhead, npugraph_ex) captures streams, and MindSpore's PyNative mode and its
+ * graphs of jit_level O0 call operators: none of them needs the graph engine. */
 #include <map>
 #include <memory>
 #include <new>
@@ -41,8 +42,8 @@ WEIR_GE_MINDSPORE_LIST(REFUSE)
     }
 WEIR_GE_REGISTRATION_LIST(IGNORE)
 
-/* ge::StatusFactory::Instance(): the object that registrations of error texts go to begins with a
- * map. It lives as long as the process does, since objects use it while they are unloaded. */
+/* ge::StatusFactory::Instance(): callers register error texts in this object, which begins with a
+ * map. It is never freed, since libraries use it while they are being unloaded. */
 EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void);
 EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void)
 {
@@ -51,9 +52,9 @@ EXPORT void *_ZN2ge13StatusFactory8InstanceEv(void)
     return texts;
 }
 
-/* ge::AscendString: options are collected in maps of it, by code that does not expect an exception,
- * before the graph engine itself is asked for and refuses. An object of it is two words, of which
- * only the first is looked at; its text stays. */
+/* ge::AscendString: works, since callers collect options in maps of it before they call the graph
+ * engine, and that code does not expect exceptions. An object is two words, of which only the first
+ * is used. Its text is never freed. */
 struct text {
     const std::string *value;
     void *nothing;
@@ -84,7 +85,7 @@ EXPORT bool _ZNK2ge12AscendStringltERKS0_(const text *a, const text *b)
     return std::string(_ZNK2ge12AscendString9GetStringEv(a)) < _ZNK2ge12AscendString9GetStringEv(b);
 }
 
-/* MindSpore's alone: TorchAir's takes texts of the graph engine, and refuses. */
+/* The overload that MindSpore calls succeeds. TorchAir's, which takes AscendStrings, throws. */
 EXPORT unsigned _ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE(const void *options);
 EXPORT unsigned _ZN2ge12GEInitializeERKSt3mapISsSsSt4lessISsESaISt4pairIKSsSsEEE(const void *)
 {
@@ -97,7 +98,7 @@ EXPORT unsigned _ZN2ge10GEFinalizeEv(void)
     return 0;
 }
 
-/* A text of the old ABI is a pointer to its characters. */
+/* A std::string of the old ABI is a pointer to its characters. */
 using old_text = const char *;
 
 EXPORT bool _ZN2ge15OperatorFactory9IsExistOpEPKc(const char *type);
@@ -117,15 +118,15 @@ EXPORT bool _ZN2ge15OperatorFactory9IsExistOpERKSs(const old_text *type)
 }
 
 namespace {
-/* ge::Operator: it has a virtual destructor and shares what it is about, which is nothing here. The
- * caller copies it with code of its own. */
+/* ge::Operator: has a virtual destructor and a shared pointer to its data, which is NULL here. The
+ * caller copies objects with its own code, so the layout matters. */
 struct named_operator {
     virtual ~named_operator() = default;
     std::shared_ptr<void> nothing;
 };
 } // namespace
 
-/* Gives an object by value: its place is the first argument. */
+/* Returns an object by value: the caller passes its address as the first argument. */
 EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorEPKcS2_(void *out, const char *name,
                                                             const char *type);
 EXPORT void *_ZN2ge15OperatorFactory14CreateOperatorEPKcS2_(void *out, const char *, const char *type)

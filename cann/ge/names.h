@@ -1,5 +1,5 @@
-/* C++ functions of the graph engine that TorchAir's and MindSpore's objects leave open, as nm shows
- * them: symbol, function. */
+/* C++ functions of the graph engine that are undefined symbols in TorchAir's and MindSpore's
+ * libraries, as nm lists them: symbol, function. */
 #define WEIR_GE_TORCHAIR_LIST(X)                                                                                  \
     X(_ZN2ge10TensorDesc11SetDataTypeENS_8DataTypeE, "ge::TensorDesc::SetDataType")                               \
     X(_ZN2ge10TensorDesc12SetPlacementENS_9PlacementE, "ge::TensorDesc::SetPlacement")                            \
@@ -238,7 +238,7 @@
     X(_ZNK2ge8Operator9GetOpTypeERNS_12AscendStringE, "ge::Operator::GetOpType")                             \
     X(_ZNK2ge8Operator9GetOpTypeEv, "ge::Operator::GetOpType")
 
-/* Registrations at load time, of operators that nobody will ask for. */
+/* Functions that register operators at load time. They do nothing: no operator is ever created. */
 #define WEIR_GE_REGISTRATION_LIST(X)                                                           \
     X(_ZN2ge22InferShapeFuncRegisterC1ERKSsRKSt8functionIFjRNS_8OperatorEEE,                   \
       "ge::InferShapeFuncRegister::InferShapeFuncRegister")                                    \

@@ -1,4 +1,4 @@
-/* What a communicator is asked: ranks, names, errors, settings. */
+/* Queries of a communicator: ranks, names, errors, settings. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ EXPORT HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult *asyncError)
 
 EXPORT uint32_t HcclGetCommConfigCapability(void)
 {
-    return 0; /* no setting of a communicator is read */
+    return 0; /* communicators have no settings here */
 }
 
 EXPORT const char *HcclGetErrorString(HcclResult code)
@@ -82,6 +82,6 @@ EXPORT HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue *configValue)
     (void)config;
     if (!configValue)
         return hccl_fail(__func__, HCCL_E_PTR, "configValue is NULL");
-    configValue->value = 1; /* results are the same at every run */
+    configValue->value = 1; /* deterministic: results are the same in every run */
     return HCCL_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* What every collective does: checks, the job and how it is queued. */
+/* Common code of all collectives: checks its arguments, builds its job and queues it. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ HcclResult call_check_rank(const struct call *c, uint32_t rank, const char *what
 
 /* ---- jobs ---- */
 
-/* Room for `nparts` messages, and for an inbox of one message of each rank. */
+/* Allocates a job with room for `nparts` messages, and for an inbox of one message per rank. */
 struct job *job_new(struct call *c, int nparts, uint64_t inbox)
 {
     struct job *j = calloc(1, sizeof *j);
@@ -66,7 +66,8 @@ static weir_status nothing(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* The operands are used from here to there, for memory and for the race checker. */
+/* Queues uses of the operands around the job, so that the pool keeps their memory and the race
+ * checker sees the accesses. */
 static HcclResult note_use(const struct call *c)
 {
     weir_tensor *tensors[2] = {NULL, NULL};
@@ -108,7 +109,7 @@ static bool host_reads(const struct call *c)
     return props.features & WEIR_FEATURE_HOST_MEMORY;
 }
 
-/* ---- where the host cannot read the device's memory ---- */
+/* ---- devices whose memory the host cannot read ---- */
 
 static void stage_free(void *stage, weir_status status)
 {
@@ -116,8 +117,9 @@ static void stage_free(void *stage, weir_status status)
     free(stage);
 }
 
-/* The address in the copies of the operands, which lie one behind the other. What both operands
- * have is taken from the one and put into the other. */
+/* Returns the address in the staging buffer, which holds copies of both operands one after the
+ * other. Bytes that belong to both operands are read from the copy of `send` and written to that of
+ * `recv`. */
 static char *staged(const struct call *c, char *stage, char *bytes, bool reads)
 {
     uintptr_t sent = (uintptr_t)bytes - (uintptr_t)c->send,
@@ -136,7 +138,7 @@ static void use_stage(const struct call *c, struct job *j, char *stage)
         j->parts[i].bytes = staged(c, stage, j->parts[i].bytes, j->parts[i].sends);
 }
 
-/* Copies to the host, the job, copies back. The job is taken over. */
+/* Queues a copy to the host, the job, and a copy back. Takes ownership of the job. */
 static HcclResult queue_staged(const struct call *c, struct job *j)
 {
     char *stage = malloc(c->send_bytes + c->recv_bytes + 1), *recv;
@@ -165,13 +167,13 @@ static HcclResult queue_staged(const struct call *c, struct job *j)
         goto free_stage;
     return HCCL_SUCCESS;
 
-free_stage: /* once nothing that is queued uses it */
+free_stage: /* after all queued work that uses it has completed */
     if (weir_cann_stream(c->stream, &s) || weir_stream_callback(s, stage_free, stage))
         (void)aclrtSynchronizeStream(c->stream), free(stage);
     return HCCL_E_INTERNAL;
 }
 
-/* Queues the job: it uses the operands where the host reads them, else copies. */
+/* Queues the job. It works on the operands directly if the host can read them, else on copies. */
 HcclResult call_queue(struct call *c, struct job *j)
 {
     HcclResult r;

@@ -1,9 +1,9 @@
-/* Collectives: each is a list of messages, and what is done when they are there. */
+/* Collectives: each is a list of messages, and a function that runs when all have arrived. */
 #include "comm.h"
 
 #include <string.h>
 
-/* ---- what is done with the messages ---- */
+/* ---- functions that run when all messages have arrived ---- */
 
 void finish_reduce(struct job *j)
 {
@@ -94,7 +94,7 @@ EXPORT HcclResult HcclBroadcast(void *buf, uint64_t count, HcclDataType dataType
     return call_queue(&c, j);
 }
 
-/* Own bytes, which need no message: `count` of them. */
+/* Copies the rank's own `count` bytes, which need no message. */
 static void finish_own(struct job *j)
 {
     if (j->count && j->send != j->recv)

@@ -1,4 +1,4 @@
-/* Communicators: their handles, how they are made and destroyed. */
+/* Communicators: their handles, their creation and destruction. */
 #include "comm.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { MOST_COMMS = 4096 };
-static struct comm *comms[MOST_COMMS]; /* a handle is a place here, and a number */
+static struct comm *comms[MOST_COMMS]; /* a handle encodes an index here and a generation */
 static uint32_t numbers[MOST_COMMS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -69,8 +69,8 @@ static HcclComm handle_named(const char *name, uint32_t rank)
     return handle;
 }
 
-/* For libopapi, whose operators are given a communicator's name; of ranks that are threads of one
- * process, several have it. */
+/* For libopapi, whose operators get a communicator's name. If ranks are threads of one process,
+ * several communicators have the same name, so the rank is needed as well. */
 HcclResult weir_hccl_all_gather(const char *name, uint32_t rank, void *send, void *recv,
                                 uint64_t bytes, aclrtStream stream);
 
@@ -108,7 +108,7 @@ void comm_break(struct comm *c, const char *reason)
     atomic_compare_exchange_strong(&c->shared->broken, &none, c->rank + 1);
 }
 
-/* ---- making them ---- */
+/* ---- creation ---- */
 
 int64_t seconds_of(const char *variable, int64_t otherwise)
 {
@@ -145,7 +145,7 @@ static struct comm *comm_new(const char *function, uint32_t nranks, uint32_t ran
     return c;
 }
 
-/* Frees what has failed. */
+/* Makes the handle, or frees the communicator if `r` is an error. */
 static HcclResult finish(const char *function, struct comm *c, HcclResult r, HcclComm *out)
 {
     int e;
@@ -213,7 +213,7 @@ EXPORT HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo
                                              uint32_t rank, const HcclCommConfig *config,
                                              HcclComm *comm)
 {
-    (void)config; /* sizes of buffers and the like */
+    (void)config; /* sizes of buffers and similar settings: not used */
     return init(__func__, nRanks, rootInfo, rank, comm);
 }
 

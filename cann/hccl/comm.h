@@ -1,10 +1,11 @@
-/* Inside libhccl: a communicator is ranks that share a piece of memory, or a group of weir: of one
- * process (weir_group_create), or of processes of several hosts (weir_group_join). In memory:
+/* The internals of libhccl. A communicator is either a set of ranks that share memory (processes of
+ * one host), or a group of weir: within one process (weir_group_create), or of processes on several
+ * hosts (weir_group_join). With shared memory:
  *
- * Every collective is a set of messages between pairs of ranks. A pair has a slot per direction,
- * and two counters: bytes that the sender has put there, and bytes that the receiver has taken. A
- * message larger than the slot goes through it in pieces. So nobody waits for a third, and what a
- * rank lacks is always the bytes of one other, whom a timeout names.
+ * Every collective is a set of messages between pairs of ranks. A pair has one slot per direction
+ * and two counters: bytes that the sender has written, and bytes that the receiver has read. A
+ * message larger than the slot passes through it in pieces. So a rank never waits for a third one,
+ * and a timeout can name the ranks whose bytes are missing.
  *
  * One thread per communicator moves the bytes of all its jobs. Jobs of a communicator begin in the
  * order in which streams reach them; messages of a pair are matched in that order.
@@ -22,43 +23,43 @@
 #define EXPORT __attribute__((visibility("default")))
 
 enum { MAX_RANKS = WEIR_MAX_RANKS };
-/* Bytes of a slot: of many ranks less, since there is one for each pair. */
+/* Bytes of a slot. It is smaller with many ranks, since there is one slot per ordered pair. */
 enum { SLOT = 1 << 20, SLOT_OF_MANY = 1 << 16, MANY_RANKS = 64 };
 
-/* What HcclRootInfo begins with: where the memory is, and where ranks of other hosts knock. */
+/* The start of HcclRootInfo: identifies the shared memory, and the socket to which ranks of other
+ * hosts connect. */
 struct root {
     char magic[24];
     int32_t pid, fd;
     uint64_t id;
-    char boot[40]; /* of the host: the number of its start, and of its set of process numbers */
-    uint64_t processes;
-    char engine[8];   /* of weir, if the root was told one: all ranks meet by weir_group_join */
+    char boot[40];      /* the host's boot id */
+    uint64_t processes; /* the host's pid namespace */
+    char engine[8];   /* weir's engine, if one was requested: then all ranks use weir_group_join */
     char address[64]; /* of the root's host; empty if it has none */
     uint16_t store;   /* port where rank 0 will listen */
-    uint16_t door;    /* port where ranks of other hosts knock */
+    uint16_t door;    /* port to which ranks of other hosts connect */
     int32_t store_fd, door_fd;
     char token[36];
 };
 enum { ROOT_BYTES = 256 };
-_Static_assert(sizeof(struct root) <= ROOT_BYTES, "a smaller communicator's root is handed on");
+_Static_assert(sizeof(struct root) <= ROOT_BYTES, "struct sub must be able to hold a root");
 
-/* From one rank to another. Each counter has one writer. */
+/* The counters of one direction. Each has one writer. */
 struct pair {
     _Alignas(64) _Atomic uint64_t put;
     _Alignas(64) _Atomic uint64_t taken;
 };
 
-/* Where a member of a smaller communicator says how the others find it. */
+/* An entry by which one member of a sub-communicator sends its root information to the others. */
 enum { MAX_SUBS = 32 };
 struct sub {
     _Atomic uint32_t state;   /* SUB_FREE, SUB_WRITTEN, SUB_READY */
-    _Atomic uint32_t readers; /* members that have still to read it */
+    _Atomic uint32_t readers; /* members that have not read it yet */
     uint64_t id;
-    char root[ROOT_BYTES]; /* the beginning of its HcclRootInfo; the rest is 0 */
+    char root[ROOT_BYTES]; /* the start of the HcclRootInfo; the rest is 0 */
 };
 
-/* The beginning of the shared memory. The pairs follow, then their slots: by sender, by receiver.
- */
+/* The header of the shared memory. The pairs follow, then their slots: by sender, then receiver. */
 struct shared {
     _Alignas(64) _Atomic uint32_t nranks;
     _Atomic uint32_t broken;            /* 1 + the rank that broke it */
@@ -71,7 +72,7 @@ struct shared {
 /* A message of a job. */
 struct part {
     int peer;
-    char *bytes; /* of the host, or of a device whose memory the host reads */
+    char *bytes; /* host memory, or device memory that the host can read */
     uint64_t size, done;
     bool sends;
 };
@@ -81,10 +82,10 @@ struct job {
     const char *name;
     struct part *parts;
     int nparts;
-    /* When all messages are there: */
+    /* Runs when all messages have arrived. It uses the fields below. */
     void (*finish)(struct job *job);
-    char *send, *recv; /* where the host has the operands */
-    char *inbox;       /* messages of the others, one after the other by rank */
+    char *send, *recv; /* the operands, or their copies on the host */
+    char *inbox;       /* messages of the other ranks, one after the other by rank */
     uint64_t bytes;    /* of one message in the inbox */
     uint64_t count;
     HcclDataType type;
@@ -100,67 +101,68 @@ struct comm {
     struct shared *shared;
     struct pair *pairs;
     char *slots;
-    size_t slot; /* bytes of each */
+    size_t slot; /* bytes of each slot */
     size_t mapped;
     int fd;
-    weir_group *group;   /* ranks of this process, or of several hosts: then weir does it all */
-    weir_device *device; /* of this rank, where they are of several hosts; else NULL */
+    weir_group *group;   /* not NULL if ranks are in one process or on several hosts */
+    weir_device *device; /* this rank's, if ranks are on several hosts; else NULL */
     int64_t timeout_ns;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    struct job *first, **last; /* that streams have reached */
+    struct job *first, **last; /* the jobs that streams have reached */
     bool stops;
     _Atomic HcclResult error;
 };
 
 /* ---- comm.c ---- */
 
-/* The communicator, also one that has failed; NULL. `take`: it is no longer found. */
+/* Returns the communicator, even a broken one, or NULL. `take` also invalidates the handle. */
 struct comm *comm_find(HcclComm handle, bool take);
 HcclResult comm_get(const char *function, HcclComm handle, struct comm **out);
 HcclResult hccl_fail(const char *function, HcclResult result, const char *format, ...)
     WEIR_PRINTF(3, 4);
-/* Everybody's later calls fail with it. */
+/* Marks the communicator as broken: later calls of all its ranks fail with the reason. */
 void comm_break(struct comm *comm, const char *reason);
-/* Seconds that a variable says, in nanoseconds. */
+/* Returns the seconds in an environment variable, converted to nanoseconds. */
 int64_t seconds_of(const char *variable, int64_t otherwise);
-/* A smaller communicator of one whose ranks are of several hosts: rank ids[rank] is this one. */
+/* Makes a sub-communicator of one whose ranks are on several hosts. This rank is ids[rank]. */
 HcclResult comm_split(const char *function, struct comm *comm, uint64_t id, uint32_t nranks,
                       const uint32_t *ids, uint32_t rank, HcclComm *out);
 
 /* ---- join.c: how ranks find each other ---- */
 
 HcclResult root_read(const char *function, const HcclRootInfo *info, struct root *root);
-/* Waits for all ranks. Those of one host meet in memory; with one from elsewhere, or if the root
- * was told an engine, they all meet by weir_group_join. */
+/* Waits for all ranks. Ranks on one host meet in shared memory. If a rank is on another host, or
+ * the root names an engine, all of them meet by weir_group_join. */
 HcclResult join_ranks(const char *function, const struct root *root, struct comm *comm);
-/* Ranks that are threads of one process: each leaves once, the last takes the group along. */
+/* For ranks that are threads of one process: each rank calls it once, the last frees the group. */
 void join_leave_local(struct comm *comm);
-/* Lets go of the shared memory, if there is any. */
+/* Unmaps the shared memory, if there is any. */
 void join_unmap(struct comm *comm);
 
-/* ---- hosts.c: ranks of several hosts ---- */
+/* ---- hosts.c: ranks on several hosts ---- */
 
 #define ELSEWHERE UINT32_MAX
 
-/* Fills in what ranks of other hosts need. A host without a network leaves it empty. */
+/* Fills in the fields that ranks on other hosts need; leaves them empty without a network. */
 void hosts_offer(struct root *root);
+/* True if the root's process is on this host. */
 bool hosts_is_here(const struct root *root);
-/* The root's process: lets in who has knocked. */
+/* In the root's process: accepts the ranks of other hosts that have connected. */
 void hosts_answer(const struct root *root, struct shared *shared);
-/* A rank of another host. Waits until the root has answered. */
+/* For a rank on another host: connects to the root and waits for its answer. */
 HcclResult hosts_knock(const char *function, const struct root *root, const struct comm *comm);
-/* All ranks meet by weir_group_join. */
+/* Joins all ranks by weir_group_join. */
 HcclResult hosts_join(const char *function, const struct root *root, struct comm *comm);
-/* The sockets of the root's process. */
+/* Closes the sockets of the root's process. */
 void hosts_close(const struct root *root);
 
 /* ---- engine.c ---- */
 
-/* The thread of a communicator. */
+/* The main function of a communicator's thread. */
 void *engine_run(void *comm);
-/* A stream has reached the job. */
+/* Called when a stream reaches the job. */
 void engine_begin(void *job, struct weir_cann_deferred *deferred);
 void job_free(void *job);
 
@@ -181,14 +183,14 @@ struct call {
 /* Fills in the communicator. */
 HcclResult call_check(struct call *call, HcclComm comm, bool reduces);
 HcclResult call_check_rank(const struct call *call, uint32_t rank, const char *what);
-/* Room for `nparts` messages, and for an inbox of one message of each rank. NULL with the error
- * said. */
+/* Allocates a job with room for `nparts` messages, and for an inbox of one message per rank. Sets
+ * the error and returns NULL when out of memory. */
 struct job *job_new(struct call *call, int nparts, uint64_t inbox);
 void job_add(struct job *job, bool sends, uint32_t peer, char *bytes, uint64_t size);
-/* Takes the job over. */
+/* Queues the job and takes ownership of it. */
 HcclResult call_queue(struct call *call, struct job *job);
 
-/* ---- group.c: calls on weir's group ---- */
+/* ---- group.c: calls by weir's groups ---- */
 
 enum group_kind {
     ALL_REDUCE,
@@ -212,8 +214,7 @@ HcclResult group_batch(const struct call *call, const HcclSendRecvItem *items, u
 
 /* ---- collective.c ---- */
 
-/* Reduces own bytes and the inbox in the order of the ranks, so that every rank has the same bits.
- */
+/* Reduces the own operand and the inbox in the order of ranks, so that all ranks get equal bits. */
 void finish_reduce(struct job *job);
 
 /* ---- reduce.c ---- */

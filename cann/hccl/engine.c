@@ -1,4 +1,4 @@
-/* The thread of a communicator: moves the bytes of its jobs through the slots. */
+/* The thread of a communicator, which moves the bytes of its jobs through the slots. */
 #include "comm.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Turns without work: after so many it sleeps long, and looks every so often whether peers live. */
+/* Counts of idle iterations: the thread sleeps longer after LONG_IDLE, and checks every LOOK_EVERY
+ * iterations whether its peers are alive. */
 enum { LONG_IDLE = 2000, LOOK_EVERY = 256 };
 
 static uint64_t now_ns(void)
@@ -34,7 +35,7 @@ void engine_begin(void *user, struct weir_cann_deferred *deferred)
     struct comm *c = j->comm;
 
     for (int i = 0; i < j->nparts; i++)
-        j->parts[i].done = 0; /* a captured job begins again with each run */
+        j->parts[i].done = 0; /* a captured job runs once per run of the graph */
     j->deferred = deferred;
     j->began_ns = now_ns();
     pthread_mutex_lock(&c->lock);
@@ -45,7 +46,8 @@ void engine_begin(void *user, struct weir_cann_deferred *deferred)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* As many bytes as fit, or are there. The counters carry the bytes: release, acquire. */
+/* Moves as many bytes as fit into the slot, or are in it. The bytes are published by storing the
+ * counter with release and loading it with acquire. */
 static bool move(struct comm *c, struct part *p)
 {
     uint32_t from = p->sends ? c->rank : (uint32_t)p->peer,
@@ -76,7 +78,7 @@ static bool move(struct comm *c, struct part *p)
     return true;
 }
 
-/* Whether the slot has room, or bytes. */
+/* True if the slot has room to send, or bytes to receive. */
 static bool may_move(const struct comm *c, const struct part *p)
 {
     const struct pair *pair = &c->pairs[p->sends ? (size_t)c->rank * c->nranks + (size_t)p->peer
@@ -87,7 +89,8 @@ static bool may_move(const struct comm *c, const struct part *p)
     return p->sends ? under_way < c->slot : under_way > 0;
 }
 
-/* Whether an earlier message of that pair and direction, of this job or another, is not over. */
+/* True if an earlier message of the same pair and direction, in this job or an earlier one, is not
+ * complete. */
 static bool blocked(const struct job *first, const struct part *part)
 {
     for (const struct job *j = first;; j = j->next)
@@ -115,7 +118,7 @@ static bool step(struct comm *c, struct job *first, struct job *j, bool *over)
     return moved;
 }
 
-/* Names the ranks that a job lacks. */
+/* Names the ranks whose bytes a job is waiting for. */
 static void describe_missing(struct comm *c, struct job *j, char *out, size_t size)
 {
     int n = snprintf(out, size, "%s on communicator %s: rank %u waited %lld ms for rank", j->name,
@@ -130,8 +133,9 @@ static void describe_missing(struct comm *c, struct job *j, char *out, size_t si
         }
 }
 
-/* Breaks the communicator if a rank that the first job lacks has ended. One that was seen gone
- * before, with nothing moved since, has left nothing behind. */
+/* Breaks the communicator if a rank that the first job waits for has ended. A rank counts as gone
+ * only at the second look without progress: the first time, its last bytes may still be in a
+ * slot. */
 static void look_for_the_dead(struct comm *c, const struct job *j, int *gone)
 {
     for (int i = 0; i < j->nparts; i++) {
@@ -220,7 +224,7 @@ void *engine_run(void *user)
             active = NULL;
             end = &active;
         }
-        /* Spins a little, then sleeps longer and longer, to a fifth of a millisecond. */
+        /* Spin first, then sleep, for at most a fifth of a millisecond. */
         idle = moved ? 0 : idle + 1;
         if (idle > 200)
             nanosleep(&(struct timespec){.tv_nsec = idle < LONG_IDLE ? 20000 : 200000}, NULL);

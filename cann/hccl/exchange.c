@@ -1,17 +1,17 @@
-/* Messages between pairs: all-to-all, counts of the caller's, sends and receives. */
+/* Exchanges between pairs: all-to-all, also with counts per rank, sends and receives. */
 #include "comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Own bytes, which need no message: `bytes` of them. */
+/* Copies the rank's own `bytes` bytes, which need no message. */
 static void finish_own(struct job *j)
 {
     if (j->bytes)
         memmove(j->recv, j->send, j->bytes);
 }
 
-/* Bytes that `n` counts at their displacements reach. */
+/* Returns the number of bytes that `n` counts at their displacements span. */
 static uint64_t reach(const uint64_t *counts, const uint64_t *displacements, uint32_t n,
                       size_t width)
 {
@@ -218,7 +218,7 @@ EXPORT HcclResult HcclBatchSendRecv(HcclSendRecvItem *items, uint32_t itemNum, H
             r = hccl_fail(__func__, HCCL_E_NOT_SUPPORT, "data type %d", (int)items[i].dataType);
         else if (!(r = call_check_rank(&c, items[i].remoteRank, "rank")) && bytes &&
                  weir_cann_tensor(items[i].buf, WEIR_U8, 1, &size, NULL, &t))
-            r = HCCL_E_PARA; /* no memory of a device */
+            r = HCCL_E_PARA; /* the address is not device memory */
         weir_tensor_release(t);
         if (!r)
             job_add(j, items[i].sendRecvType == HCCL_SEND, items[i].remoteRank, items[i].buf,

@@ -1,4 +1,4 @@
-/* Calls where weir has a group of the ranks: within one process, or of several hosts. */
+/* Collectives by weir's groups: for ranks within one process, or on several hosts. */
 #include "comm.h"
 
 #include <stdio.h>
@@ -18,18 +18,18 @@ static const weir_reduce reductions[] = {[HCCL_REDUCE_SUM] = WEIR_REDUCE_SUM,
                                          [HCCL_REDUCE_MAX] = WEIR_REDUCE_MAX,
                                          [HCCL_REDUCE_MIN] = WEIR_REDUCE_MIN};
 
-/* A call under way. */
+/* A call in progress. */
 struct use {
     const struct call *call;
     weir_rank *rank;
     struct weir_cann_launch launch;
     weir_dtype dtype;
-    size_t width;  /* of dtype */
-    int64_t units; /* of dtype in an element */
+    size_t width;  /* bytes of dtype */
+    int64_t units; /* values of dtype per element */
     weir_tensor *x, *y;
 };
 
-/* What is only moved goes as bytes where weir lacks the type. */
+/* Starts a call. If weir lacks the data type, collectives that only move data treat it as bytes. */
 static HcclResult use_begin(struct use *u, const struct call *c, bool reduces)
 {
     size_t width = type_size(c->type);
@@ -45,7 +45,7 @@ static HcclResult use_begin(struct use *u, const struct call *c, bool reduces)
     u->units = (int64_t)(width / u->width);
     if (weir_cann_enter(c->stream, &u->launch))
         return HCCL_E_PARA;
-    pthread_mutex_lock(&c->comm->lock); /* a rank's calls come one after the other */
+    pthread_mutex_lock(&c->comm->lock); /* serialises the calls of a rank */
     return HCCL_SUCCESS;
 }
 
@@ -58,7 +58,7 @@ static HcclResult use_end(struct use *u, aclError err)
     return err ? HCCL_E_INTERNAL : HCCL_SUCCESS;
 }
 
-/* `bytes` bytes at `address`; 0 of them lie anywhere. */
+/* Makes a view of `bytes` bytes at `address`. If `bytes` is 0, any address is valid. */
 static aclError view(const struct use *u, const void *address, uint64_t bytes, weir_tensor **out)
 {
     int64_t n = (int64_t)(bytes / u->width);
@@ -123,7 +123,7 @@ HcclResult group_call(const struct call *c, enum group_kind kind, uint32_t peer)
 
 /* ---- parts of different sizes ---- */
 
-/* In units; false unless they lie one after the other. */
+/* Converts counts to units and adds them up. False unless the parts are contiguous. */
 static bool take_counts(const struct use *u, const uint64_t *counts, const uint64_t *displs,
                         int64_t *out, uint64_t *total)
 {
@@ -138,7 +138,8 @@ static bool take_counts(const struct use *u, const uint64_t *counts, const uint6
     return packed;
 }
 
-/* One after the other; takes the parts over. One Concat has no room for all of many ranks'. */
+/* Concatenates the parts and releases them. Works in several steps, as one Concat takes a limited
+ * number of inputs. */
 static weir_status concat(weir_tensor **parts, int n, weir_tensor **x)
 {
     enum { AT_ONCE = 32 };
@@ -160,7 +161,7 @@ static weir_status concat(weir_tensor **parts, int n, weir_tensor **x)
     return st;
 }
 
-/* The parts for all ranks, one after the other: where they lie, or a copy. */
+/* Returns the parts for all ranks as one contiguous tensor: a view if possible, else a copy. */
 static aclError pack(const struct use *u, const uint64_t *counts, const uint64_t *displs,
                      int64_t *out, weir_tensor **x)
 {
@@ -182,7 +183,7 @@ static aclError pack(const struct use *u, const uint64_t *counts, const uint64_t
     return err;
 }
 
-/* Gives every rank's part its place. */
+/* Copies every rank's part to its displacement. */
 static aclError unpack(const struct use *u, weir_tensor *from, const uint64_t *counts,
                        const uint64_t *displs)
 {

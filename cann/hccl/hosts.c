@@ -1,6 +1,6 @@
-/* Ranks of several hosts. Those of the root's host meet in its memory; one from elsewhere knocks at
- * a socket of the root, so that all of them know, and then all meet by weir_group_join: what
- * connects them is an engine of weir's. */
+/* Ranks on several hosts. Ranks on the root's host meet in shared memory. A rank on another host
+ * connects to the root's socket, and the root tells all ranks. Then all of them join by
+ * weir_group_join, and one of weir's engines connects them. */
 #include "comm.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a rank from elsewhere says, and what it is told: 0, or why it cannot come in. */
+/* The request of a rank on another host. The answer is 0, or the reason why it is refused. */
 struct knock {
     char token[36];
     uint32_t rank, nranks;
@@ -49,7 +49,7 @@ bool hosts_is_here(const struct root *root)
     return root->processes == here.processes && !strncmp(root->boot, here.boot, sizeof here.boot);
 }
 
-/* The address that this host has towards another. */
+/* Finds the local address that is used towards another host. */
 static bool towards(const char *other, struct sockaddr_storage *out, socklen_t *size)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *list;
@@ -60,7 +60,7 @@ static bool towards(const char *other, struct sockaddr_storage *out, socklen_t *
     for (const struct addrinfo *a = list; a && !found; a = a->ai_next) {
         int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-        *size = sizeof *out; /* connecting sends nothing */
+        *size = sizeof *out; /* connecting a datagram socket sends nothing */
         found = fd >= 0 && !connect(fd, a->ai_addr, a->ai_addrlen) &&
                 !getsockname(fd, (struct sockaddr *)out, size);
         if (fd >= 0)
@@ -88,7 +88,7 @@ static bool first_interface(struct sockaddr_storage *out, socklen_t *size)
     return found;
 }
 
-/* HCCL_IF_IP says it; else what leads to the host where the job's processes meet. */
+/* Finds this host's address: HCCL_IF_IP, or else the address used towards the job's master. */
 static bool find_address(struct sockaddr_storage *out, socklen_t *size)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST}, *list;
@@ -107,8 +107,8 @@ static bool find_address(struct sockaddr_storage *out, socklen_t *size)
 
 /* ---- the root ---- */
 
-/* A socket at a free port of the address. One that does not listen keeps the port for another that
- * will. */
+/* Opens a socket at a free port of the address. A socket that does not listen only reserves the
+ * port for a later listener. */
 static int bind_free(const struct sockaddr_storage *at, socklen_t size, bool listens,
                      uint16_t *port)
 {
@@ -196,7 +196,7 @@ void hosts_answer(const struct root *r, struct shared *shared)
     close(fd);
 }
 
-/* ---- the others ---- */
+/* ---- other ranks ---- */
 
 static int dial(const struct root *r)
 {
@@ -254,12 +254,12 @@ HcclResult hosts_knock(const char *function, const struct root *r, const struct 
     if (answer == WELCOME)
         return HCCL_SUCCESS;
     return hccl_fail(function, HCCL_E_PARA,
-                     answer == COUNTS_DIFFER ? "rank %u says %u ranks, another says another number"
-                                             : "rank %u of %u is here already",
+                     answer == COUNTS_DIFFER ? "rank %u says %u ranks, another rank says otherwise"
+                                             : "rank %u of %u has already joined",
                      c->rank, c->nranks);
 }
 
-/* ---- all of them ---- */
+/* ---- all ranks ---- */
 
 HcclResult hosts_join(const char *function, const struct root *r, struct comm *c)
 {

@@ -1,5 +1,5 @@
-/* How the ranks of a communicator find each other: by root information, in memory that processes of
- * one host share, as threads of one process, or through hosts.c. */
+/* Joins the ranks of a communicator, which find each other by root information: in shared memory of
+ * one host, as threads of one process, or through hosts.c. */
 #include "comm.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #define MAGIC "weir hccl root 2"
 #define MEMORY_NAME "weir hccl memory"
 
-/* Communicators whose ranks are all of this process, by their root. */
+/* A communicator whose ranks are all in this process; identified by its root. */
 struct local {
     uint64_t id;
     uint32_t nranks, joined, left;
@@ -24,7 +24,7 @@ struct local {
     struct local *next;
 };
 
-/* Root information that this process has made, and that ranks still meet by. */
+/* Root information that this process has created, and that not all ranks have used yet. */
 struct made {
     struct root root;
     struct made *next;
@@ -50,7 +50,7 @@ EXPORT HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo)
     strcpy(m->root.magic, MAGIC);
     m->root.pid = (int32_t)getpid();
     m->root.fd = memfd_create(MEMORY_NAME, MFD_CLOEXEC);
-    /* The counters; slots are added once the number of ranks is known. */
+    /* Only the header: pairs and slots are added when the number of ranks is known. */
     if (m->root.fd < 0 || ftruncate(m->root.fd, sizeof(struct shared))) {
         HcclResult r = hccl_fail(__func__, HCCL_E_MEMORY, "shared memory: %s", strerror(errno));
 
@@ -81,7 +81,7 @@ HcclResult root_read(const char *function, const HcclRootInfo *info, struct root
     return HCCL_SUCCESS;
 }
 
-/* All ranks have met: nobody needs it any more. */
+/* Frees root information after all ranks have joined. */
 static void forget(const struct root *root)
 {
     struct made *gone = NULL;
@@ -109,7 +109,7 @@ static HcclResult map(const char *function, const struct root *root, struct comm
     size_t pairs;
     ssize_t n;
 
-    if (root->pid == getpid()) /* whatever /proc calls this process */
+    if (root->pid == getpid()) /* /proc may list this process under another pid */
         snprintf(path, sizeof path, "/proc/self/fd/%d", root->fd);
     else
         snprintf(path, sizeof path, "/proc/%d/fd/%d", root->pid, root->fd);
@@ -138,8 +138,8 @@ static HcclResult map(const char *function, const struct root *root, struct comm
     return HCCL_SUCCESS;
 }
 
-/* Says that this rank is here, and waits for the others. *same: all are of one process; *apart:
- * some are of another host. */
+/* Announces this rank and waits for the others. Sets *same if all are in one process, and *apart if
+ * some are on another host. */
 static HcclResult gather(const char *function, const struct root *root, struct comm *c, bool *same,
                          bool *apart)
 {
@@ -152,8 +152,8 @@ static HcclResult gather(const char *function, const struct root *root, struct c
         return hccl_fail(function, HCCL_E_PARA, "rank %u says %u ranks, another says %u", c->rank,
                          c->nranks, none);
     if (!atomic_compare_exchange_strong(&c->shared->joined[c->rank], &expected, (uint32_t)getpid()))
-        return hccl_fail(function, HCCL_E_PARA, "rank %u is here already, as process %u", c->rank,
-                         expected);
+        return hccl_fail(function, HCCL_E_PARA, "rank %u has already joined, as process %u",
+                         c->rank, expected);
     for (;; left -= 1000000) {
         bool all = true;
 
@@ -194,7 +194,7 @@ void join_unmap(struct comm *c)
 
 /* ---- threads of one process ---- */
 
-/* All ranks are threads of this process: the last to come makes weir's group. */
+/* For ranks that are threads of this process: the last to join creates weir's group. */
 static HcclResult join_local(const char *function, uint64_t id, struct comm *c)
 {
     weir_device *dev;
@@ -236,8 +236,8 @@ static HcclResult join_local(const char *function, uint64_t id, struct comm *c)
     return HCCL_SUCCESS;
 }
 
-/* The last rank takes the group along. Each waits for its own work only: the others may be in later
- * calls that this one has still to make. */
+/* The last rank frees the group. Each rank waits only for its own work: other ranks may be in later
+ * calls, which this rank has not made yet. */
 void join_leave_local(struct comm *c)
 {
     struct local *gone = NULL;
@@ -259,7 +259,7 @@ void join_leave_local(struct comm *c)
     free(gone);
 }
 
-/* ---- all of it ---- */
+/* ---- entry point ---- */
 
 HcclResult join_ranks(const char *function, const struct root *root, struct comm *c)
 {

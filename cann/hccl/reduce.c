@@ -1,4 +1,4 @@
-/* Reductions of two arrays; f16 and bf16 in f32. */
+/* Reduces two arrays; computes f16 and bf16 in f32. */
 #include "comm.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ size_t type_size(HcclDataType type)
     return (unsigned)type < HCCL_DATA_TYPE_COUNT ? sizes[type] : 0;
 }
 
-/* Integers wrap: sums and products are made unsigned. A NaN stays. */
+/* Integers wrap: sums and products are computed unsigned. A NaN operand gives NaN. */
 #define SUM(a, b) ((a) + (b))
 #define PROD(a, b) ((a) * (b))
 #define MAX(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))

@@ -1,5 +1,5 @@
-/* Memory that a communicator is told of in advance, and repairs. Bytes go through the slots
- * whatever memory they lie in, so being told changes nothing. */
+/* Registration of memory, and repair of communicators. All bytes pass through the slots, so
+ * registering memory has no effect. */
 #include "comm.h"
 
 EXPORT HcclResult HcclCommSetMemoryRange(HcclComm comm, void *virPtr, size_t size, size_t alignment,
@@ -40,7 +40,7 @@ EXPORT HcclResult HcclCommResume(HcclComm comm)
 {
     struct comm *c;
 
-    return comm_get(__func__, comm, &c); /* one that is broken stays so */
+    return comm_get(__func__, comm, &c); /* a broken communicator stays broken */
 }
 
 EXPORT HcclResult HcclCommWorkingDevNicSet(HcclComm comm, uint32_t *ranks, bool *useBackup,
@@ -66,7 +66,7 @@ EXPORT HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatri
         return r;
     if (!matrix)
         return hccl_fail(__func__, HCCL_E_PTR, "sendCountMatrix is NULL");
-    for (uint32_t i = 0; i < c->nranks; i++) { /* row: who sends; column: to whom */
+    for (uint32_t i = 0; i < c->nranks; i++) { /* row: sender; column: receiver */
         scounts[i] = matrix[c->rank * c->nranks + i];
         rcounts[i] = matrix[i * c->nranks + c->rank];
         sdispls[i] = i ? sdispls[i - 1] + scounts[i - 1] : 0;

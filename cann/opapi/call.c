@@ -1,4 +1,4 @@
-/* Operands of a call, errors, and what it writes. */
+/* A call of an operator: its operands, its errors, and writing its results. */
 #include "acl/acl.h"
 #include "narrow.h"
 
@@ -10,7 +10,7 @@ aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, 
 {
     struct weir_cann_launch launch;
     aclError err = weir_cann_enter(stream, &launch);
-    struct call c; /* whose `few` is not cleared */
+    struct call c; /* not initialised as a whole: `few` need not be cleared */
 
     if (err)
         return err;
@@ -85,7 +85,7 @@ bool call_ok(struct call *c, weir_status status)
     return false;
 }
 
-/* Room for more than `few`. */
+/* Makes room for more tensors than `few` holds. */
 static bool grow(struct call *c)
 {
     tensor **more = malloc((size_t)c->cap * 2 * sizeof *more);
@@ -111,7 +111,8 @@ tensor *own(struct call *c, tensor *t)
     return c->made[c->nmade++] = t;
 }
 
-/* A row that moves, and whose tensors are all of that type, moves its bits. */
+/* True if the operator only moves data and all its tensors have this type: then it may move the
+ * bits of a type that weir lacks. */
 static bool is_moved(const struct call *c, aclDataType type)
 {
     if (!(c->row->types & TYPES_CARRIED))
@@ -131,7 +132,7 @@ static bool is_moved(const struct call *c, aclDataType type)
     return true;
 }
 
-/* Bytes that weir views as they lie. */
+/* Fills in a view if weir can view the tensor's memory directly. */
 static bool is_plain_view(const struct call *c, const aclTensor *t, struct weir_cann_view *v)
 {
     int64_t n = 1;
@@ -157,7 +158,7 @@ tensor *view_of(struct call *c, const aclTensor *t)
         return NULL;
     if (type_is_narrow(t->type) && !is_moved(c, t->type))
         return narrow_view(c, t);
-    if (!is_plain_view(c, t, &v)) /* has no bytes anywhere */
+    if (!is_plain_view(c, t, &v)) /* an empty tensor has no memory */
         return call_ok(c, weir_tensor_empty(c->stream, v.dtype, t->ndim, t->shape, &x)) ? own(c, x)
                                                                                         : NULL;
     return weir_cann_tensors(&v, 1, &x) ? call_fail(c, "%s", aclGetRecentErrMsg()) : own(c, x);
@@ -236,7 +237,7 @@ static void shape_text(const tensor *x, char *to, size_t bytes)
         (void)snprintf(to + n, bytes - (size_t)n, "]");
 }
 
-/* Whether x broadcasts to out's shape. */
+/* True if x broadcasts to out's shape. */
 static bool fits(const tensor *x, const tensor *out)
 {
     int extra = rank(out) - rank(x);
@@ -259,7 +260,7 @@ void put_tensor(struct call *c, tensor *out, tensor *x)
         shape_text(x, from, sizeof from);
         shape_text(out, to, sizeof to);
         if (numel(x) != numel(out)) {
-            (void)call_fail(c, "the result has shape %s, the tensor for it %s", from, to);
+            (void)call_fail(c, "the result has shape %s, the output tensor %s", from, to);
             return;
         }
         x = reshape(c, x, rank(out), shape(out));
@@ -342,7 +343,7 @@ void host_run(struct call *c, const char *name, host_fn fn, const void *params, 
     }
     all[0] = from_host(c, WEIR_U8, 1, &count, &p);
     for (int i = 0; i < nin; i++)
-        all[1 + i] = inputs[i] ? contiguous(c, inputs[i]) : all[0]; /* a pointer that is not read */
+        all[1 + i] = inputs[i] ? contiguous(c, inputs[i]) : all[0]; /* a placeholder, not read */
     if (c->err || !call_ok(c, weir_host_run(&h, all, nin + 1, out)))
         return;
     for (int i = 0; i < nout; i++)

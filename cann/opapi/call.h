@@ -1,10 +1,10 @@
-/* One operator being run: its operands as weir tensors, and the vocabulary that operators are
+/* One call of an operator: its operands as weir tensors, and the functions that operators are
  * composed of.
  *
- * Every function below that gives a tensor gives one that belongs to the call: nobody releases it,
- * the call does when it ends. After a failure each gives NULL and does nothing, and so does each
- * that is given NULL: a composition is written without a check, and the call fails with the first
- * error. Operands of different types are promoted as PyTorch does. */
+ * The call owns every tensor that a function below returns, and releases it at its end. After a
+ * failure, or if an argument is NULL, each function returns NULL and does nothing. So compositions
+ * need no checks, and the call fails with the first error. Operands of different types are promoted
+ * as in PyTorch. */
 #ifndef WEIR_OPAPI_CALL_H
 #define WEIR_OPAPI_CALL_H
 
@@ -20,32 +20,32 @@ struct call {
     const union arg *args;
     weir_device *dev;
     weir_stream *stream;
-    aclrtStream handle; /* the same as it was given */
+    aclrtStream handle; /* the handle of `stream` */
     bool capturing;
     aclnnStatus err;
     int nmade, cap;
-    tensor **made;          /* what is released at the end */
+    tensor **made;          /* the tensors to release at the end */
     struct narrow *narrows; /* operands of 16 bits (narrow.h) */
     tensor *few[24];
     struct weir_cann_launch *launch; /* NULL if it could not be entered again (call_inside) */
 };
 
-/* Ends the call with an error: the operator's name comes before the text. Gives NULL. */
+/* Makes the call fail; the message starts with the operator's name. Returns NULL. */
 tensor *call_fail(struct call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a status of weir's. */
+/* Makes the call fail if `status` is an error. True if the call has not failed. */
 bool call_ok(struct call *c, weir_status status);
-/* Captured, everything between these two is as outside of the call: memory is allocated there, and
- * other libraries' calls enter the capture themselves. */
+/* If the stream is captured, code between these two runs outside of the launch: it may allocate
+ * memory and call other libraries, which enter the capture themselves. */
 void call_outside(struct call *c);
 void call_inside(struct call *c);
-/* Takes a tensor over. */
+/* Makes the call own a tensor. */
 tensor *own(struct call *c, tensor *t);
 
-/* ---- operands, by their place ---- */
-tensor *in(struct call *c, int i); /* NULL if an optional one is absent */
-/* Several at once, which costs less; false after a failure. */
+/* ---- operands, by their index ---- */
+tensor *in(struct call *c, int i); /* NULL if an optional operand is absent */
+/* Several at once, which is cheaper; false after a failure. */
 bool ins(struct call *c, const int *which, int n, tensor **out);
-tensor *item(struct call *c, int i, int k); /* of a list */
+tensor *item(struct call *c, int i, int k); /* tensor k of a list */
 tensor *view_of(struct call *c, const aclTensor *t);
 static inline int items(const struct call *c, int i)
 {
@@ -63,7 +63,7 @@ static inline double real(const struct call *c, int i)
 {
     return c->args[i].f;
 }
-/* A scalar operand as a number, or `otherwise` if it is absent. */
+/* Returns a scalar operand as a number, or `otherwise` if it is absent. */
 static inline double number(const struct call *c, int i, double otherwise)
 {
     return c->args[i].scalar ? c->args[i].scalar->number : otherwise;
@@ -76,15 +76,15 @@ static inline bool text_is(const struct call *c, int i, const char *what)
 {
     return strcmp(text(c, i), what) == 0;
 }
-/* Integer k of an array, or `otherwise` past its end or without one. An array of one counts for
- * all k. */
+/* Returns integer k of an array, or `otherwise` if the array is absent or too short. The element of
+ * an array of one applies to all k. */
 int64_t nth(const struct call *c, int i, int k, int64_t otherwise);
-/* The type that an aclDataType operand or an output asks for. */
+/* Return the type that an aclDataType operand names, or that an output has. */
 weir_dtype type_arg(struct call *c, int i);
 weir_dtype out_type(struct call *c, int i);
 
-/* Writes the operand: cast to its type, reshaped if only sizes of 1 differ, broadcast. An absent
- * one is not written. */
+/* Writes x to the operand: casts it to the operand's type, reshapes it if only sizes of 1 differ,
+ * and broadcasts it. Does nothing if the operand is absent. */
 void put(struct call *c, int i, tensor *x);
 void put_item(struct call *c, int i, int k, tensor *x);
 void put_tensor(struct call *c, tensor *out, tensor *x);
@@ -120,19 +120,22 @@ static inline bool is_half(const tensor *x)
 {
     return type(x) == WEIR_F16 || type(x) == WEIR_BF16;
 }
-/* A dim that may be negative, checked against the rank (a tensor without dims has dim 0). */
+/* Converts a dim that may be negative and checks it against the rank. A tensor without dims has
+ * dim 0. */
 int wrap_dim(struct call *c, const tensor *x, int64_t dim);
 
 weir_dtype promoted(weir_dtype a, weir_dtype b);
 tensor *cast(struct call *c, tensor *x, weir_dtype dtype);
-/* Floats of at least 32 bits; integers and bool as f32. What a composition computes in. */
+/* Converts x to the type that compositions compute in: a float of at least 32 bits; integers and
+ * bool become f32. */
 tensor *wide(struct call *c, tensor *x);
-/* bool as i32, which it is added and multiplied in. */
+/* Converts bool to i32 for sums and products; other types stay. */
 tensor *countable(struct call *c, tensor *x);
 
-tensor *reshape(struct call *c, tensor *x, int ndim, const int64_t *shape); /* copies if it must */
+tensor *reshape(struct call *c, tensor *x, int ndim, const int64_t *shape); /* copies if needed */
 tensor *flat(struct call *c, tensor *x);
-tensor *like(struct call *c, tensor *x, const tensor *shaped); /* reshape to another's shape */
+tensor *like(struct call *c, tensor *x,
+             const tensor *shaped); /* reshape to the shape of `shaped` */
 tensor *permute(struct call *c, tensor *x, const int *dims);
 tensor *transpose(struct call *c, tensor *x, int a, int b);
 tensor *slice(struct call *c, tensor *x, int dim, int64_t start, int64_t stop, int64_t step);
@@ -181,7 +184,8 @@ tensor *op_min(struct call *c, tensor *x, const int *dims, int n, bool keep);
 tensor *op_softmax(struct call *c, tensor *x, int dim);
 tensor *op_argmax(struct call *c, tensor *x, int dim, bool keep);
 tensor *op_matmul(struct call *c, tensor *a, tensor *b);
-/* Rows of x by the weight of their group; `ends` stays on the device, bias may be NULL. */
+/* Multiplies rows of x by the weight of their group. `ends` is read on the device; bias may be
+ * NULL. */
 tensor *op_grouped_matmul(struct call *c, tensor *x, tensor *weight, tensor *ends, tensor *bias);
 tensor *op_gather(struct call *c, tensor *x, int dim, tensor *index);
 tensor *op_index_select(struct call *c, tensor *x, int dim, tensor *index);
@@ -191,9 +195,9 @@ void op_scatter_add(struct call *c, tensor *x, int dim, tensor *index, tensor *s
 void op_sort(struct call *c, tensor *x, int dim, bool descending, tensor **values,
              tensor **indices);
 
-/* ---- functions that weir has no operator for, on the host engine ---- */
+/* ---- functions on the host engine, for which weir has no operator ---- */
 
-/* What such a function gets: inputs and outputs are contiguous. */
+/* The arguments of such a function. Inputs and outputs are contiguous. */
 struct host {
     const void *params;
     void *const *in;
@@ -206,11 +210,11 @@ struct host_out {
     int ndim;
     int64_t shape[MAX_DIMS];
 };
-/* Queues `fn`: params are copied; the results go to out[0..nout-1]. Inputs may be strided.
- * `name` is a string that stays. */
+/* Queues `fn`. Copies the params; the results go to out[0..nout-1]. Inputs may be strided. `name`
+ * must be a static string. */
 void host_run(struct call *c, const char *name, host_fn fn, const void *params, size_t bytes,
               tensor **inputs, int nin, const struct host_out *outs, int nout, tensor **out);
-/* One result with the shape of `x`. */
+/* The same with one result, which has the shape of `x`. */
 tensor *host_like(struct call *c, const char *name, host_fn fn, const void *params, size_t bytes,
                   tensor **inputs, int nin, tensor *x, weir_dtype dtype);
 struct host_out out_like(const tensor *x, weir_dtype dtype);

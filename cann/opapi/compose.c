@@ -1,4 +1,4 @@
-/* The vocabulary of compositions: each is an operator of weir, or two. */
+/* The functions for compositions (call.h): each calls one or two operators of weir. */
 #include "call.h"
 
 /* ---- types ---- */
@@ -21,7 +21,7 @@ weir_dtype promoted(weir_dtype a, weir_dtype b)
     }
     if (a == WEIR_I64 || b == WEIR_I64)
         return WEIR_I64;
-    return WEIR_I32; /* i32 with less, or i8 with u8, for which 16 bits would do */
+    return WEIR_I32; /* i32 with a narrower type, or i8 with u8, as weir has no i16 */
 }
 
 tensor *cast(struct call *c, tensor *x, weir_dtype dtype)
@@ -128,7 +128,8 @@ tensor *unsqueeze(struct call *c, tensor *x, int dim)
         return NULL;
     dim = dim < 0 ? dim + n + 1 : dim;
     if (n >= MAX_DIMS)
-        return call_fail(c, "a tensor of %d dims gets one more than weir has", n);
+        return call_fail(c, "a tensor of %d dims needs one more: weir has no tensors of so many",
+                         n);
     for (int i = 0; i <= n; i++)
         to[i] = i == dim ? 1 : shape(x)[i - (i > dim)];
     return reshape(c, x, n + 1, to);
@@ -182,7 +183,8 @@ tensor *from_host(struct call *c, weir_dtype dtype, int ndim, const int64_t *to,
                : NULL;
 }
 
-/* Captured, a tensor that is filled must be one of the graph: so it begins as a range. */
+/* Makes a filled tensor as a range with step 0: in a capture, the tensor must be the result of an
+ * operator of the graph. */
 tensor *full(struct call *c, weir_dtype dtype, int ndim, const int64_t *to, double value)
 {
     weir_dtype made = dtype == WEIR_BOOL ? WEIR_U8 : dtype;
@@ -223,7 +225,7 @@ tensor *literal(struct call *c, const aclScalar *s, weir_dtype dtype)
     }
 CALL_UNARY(UNARY)
 
-/* Both in the type that they are computed in. */
+/* Casts both operands to the type that the operator computes in. */
 static bool meet(struct call *c, tensor **a, tensor **b, bool compare)
 {
     weir_dtype t;
@@ -238,7 +240,7 @@ static bool meet(struct call *c, tensor **a, tensor **b, bool compare)
     return *a && *b;
 }
 
-/* The number is one that the type has; otherwise the tensor goes to a type that has it. */
+/* Casts x to a type that can represent `value`, if its own cannot. */
 static tensor *reach(struct call *c, tensor *x, double value)
 {
     if (!x || is_float(x))
@@ -322,7 +324,7 @@ REDUCE(mean)
 REDUCE(max)
 REDUCE(min)
 
-/* A tensor without dims has one of size 1 for these. */
+/* Gives a tensor without dims one dim of size 1, which these operators need. */
 static tensor *at_least_1d(struct call *c, tensor *x)
 {
     const int64_t one = 1;

@@ -1,4 +1,4 @@
-/* Keeps an operator's operands from the first phase to the second. */
+/* Executors, which keep an operator's operands from the first phase to the second. */
 #include "executor.h"
 
 #include <stdlib.h>
@@ -25,7 +25,8 @@ static enum object_kind object_kind_of(char operand)
     }
 }
 
-/* Whether the row has a form for complex numbers, where the operands need one. */
+/* If an operand is complex, sets *run to the row's form for complex numbers; false if it has
+ * none. */
 static bool use_complex(const struct row *row, const aclTensor *t, const aclTensor *first,
                         run_fn **run)
 {
@@ -37,7 +38,7 @@ static bool use_complex(const struct row *row, const aclTensor *t, const aclTens
     return true;
 }
 
-/* `first` is the operator's first tensor. */
+/* Checks the type of an operand. `first` is the operator's first tensor. */
 static aclnnStatus check_tensor(const struct row *row, const struct operand *o, const aclTensor *t,
                                 const aclTensor *first, run_fn **run)
 {
@@ -66,8 +67,9 @@ static aclnnStatus check_tensor(const struct row *row, const struct operand *o, 
     return 0;
 }
 
-/* In place, a float operand does not make floats of integers. Said in the first phase: torch_npu
- * raises that to the caller, and what the second says is its queue's end. */
+/* An operator in place cannot turn an integer tensor into floats. This is checked in the first
+ * phase: torch_npu raises errors of that phase in the caller, while an error of the second phase
+ * ends its queue. */
 static aclnnStatus check_in_place(const struct row *row, const union arg *args)
 {
     static const char *const names[] = {"InplaceAdd", "InplaceSub", "InplaceMul", "InplaceDiv"};
@@ -198,7 +200,7 @@ aclnnStatus executor_run(const struct row *row, aclOpExecutor *e, aclrtStream st
     return err ? weir_cann_launched(err) : 0;
 }
 
-/* ---- executors that are run again ---- */
+/* ---- repeatable executors ---- */
 
 static aclnnStatus check_executor(const aclOpExecutor *e)
 {
@@ -227,7 +229,7 @@ aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
     return err;
 }
 
-/* Which tensors an index counts. */
+/* The tensors that an index refers to. */
 enum which { WHICH_ALL, WHICH_READ, WHICH_WRITTEN };
 
 static bool counts(char kind, enum which which)
@@ -241,7 +243,7 @@ static bool counts(char kind, enum which which)
     return which == WHICH_ALL || (which == WHICH_WRITTEN) == written;
 }
 
-/* The operand of that number, or -1. */
+/* Returns the operand of that index, or -1. */
 static int find(const aclOpExecutor *e, size_t index, enum which which)
 {
     for (int i = 0; i < e->count; i++)

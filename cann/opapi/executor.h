@@ -1,4 +1,4 @@
-/* What the two phases of an operator share: its row, and its operands as the first one got them. */
+/* Shared by the two phases of an operator: its row in the table, and its operands. */
 #ifndef WEIR_OPAPI_EXECUTOR_H
 #define WEIR_OPAPI_EXECUTOR_H
 
@@ -6,7 +6,7 @@
 
 struct call;
 
-/* One operand, whatever it is; 8 bytes. */
+/* One operand of any kind; 8 bytes. */
 union arg {
     const void *object;
     const aclTensor *tensor;
@@ -34,7 +34,7 @@ enum operand_kind {
     OPERAND_D = 'D',
     OPERAND_A = 'A',
     OPERAND_C = 'C',
-    OPERAND_VALUE = 'v', /* a number that is no object */
+    OPERAND_VALUE = 'v', /* a plain number, not an object */
 };
 
 struct operand {
@@ -53,9 +53,9 @@ enum {
     TYPES_ALL = TYPES_NUMBER | 1 << WEIR_BOOL,
     TYPES_INDEX = 1 << WEIR_I64 | 1 << WEIR_I32,
     TYPES_I8 = 1 << WEIR_I8,
-    TYPES_CARRIED = 1 << 30, /* also types that weir lacks: all tensors are of one then */
+    TYPES_CARRIED = 1 << 30, /* also types that weir lacks, if all tensors have the same type */
     TYPES_MOVE = TYPES_ALL | TYPES_CARRIED,
-    TYPES_INT4 = 1 << 29, /* other tensors than the first may be int4: `unpacked` reads them */
+    TYPES_INT4 = 1 << 29, /* tensors other than the first may be int4; `unpacked` reads them */
     TYPES_FLOAT_INT4 = TYPES_FLOAT | TYPES_INT4,
 };
 
@@ -83,9 +83,9 @@ struct aclOpExecutor {
 
 void executor_free_contents(aclOpExecutor *executor);
 
-/* Queues the operator's work, which `run` composes (call.c). */
+/* Queues the operator's work by calling `run` (call.c). */
 aclnnStatus call_run(const struct row *row, run_fn *run, const union arg *args, aclrtStream stream);
-/* What computes the row with complex numbers; NULL if nothing does (ops/complex.c). */
+/* Returns the row's function for complex numbers, or NULL (ops/complex.c). */
 run_fn *complex_run(const struct row *row);
 
 /* The two phases. */

@@ -1,4 +1,4 @@
-/* Elementwise functions on the host engine, one packed array at a time. */
+/* Elementwise functions on the host engine, on contiguous arrays. */
 #include "hostmath.h"
 
 struct map_params {
@@ -33,7 +33,7 @@ static float sinc_f(float x)
     return (float)sinc((double)x);
 }
 
-/* The sign of the divisor, as in Python. */
+/* The result has the sign of the divisor, as in Python. */
 static double remainder_f(double a, double b)
 {
     double r = fmod(a, b);
@@ -48,7 +48,7 @@ static int64_t remainder_i(int64_t a, int64_t b)
     return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* As PyTorch has it: the quotient of what the remainder leaves. */
+/* As in PyTorch: (a - remainder) / b, rounded. */
 static double floor_divide_f(double a, double b)
 {
     double r, q, f;

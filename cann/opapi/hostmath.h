@@ -1,4 +1,4 @@
-/* Elementwise functions that weir has no operator for. */
+/* Elementwise functions for which weir has no operator. */
 #ifndef WEIR_OPAPI_HOSTMATH_H
 #define WEIR_OPAPI_HOSTMATH_H
 
@@ -43,11 +43,11 @@ enum math_binary {
 #undef MATH_ENUM
 };
 
-/* Floats of at least 32 bits in and out; integers are made such. */
+/* Applies a function to floats of at least 32 bits; other types are converted to them. */
 tensor *math1(struct call *c, enum math_unary fn, tensor *x);
-/* Broadcast and promoted; integers stay integers, bool too. */
+/* Broadcasts and promotes the operands; integers and bool stay as they are. */
 tensor *math2(struct call *c, enum math_binary fn, tensor *a, tensor *b);
-/* The tensor that both broadcast to, as far as its shape goes. */
+/* Expands both tensors to their common shape. */
 void broadcast(struct call *c, tensor **a, tensor **b);
 
 #endif

@@ -1,6 +1,6 @@
-/* Operators by name (aclopCompileAndExecute) that aclnn's serve: what MindSpore has no aclnn call
- * for. Names, operands and attributes are those of its adapters to the graph engine (Apache-2.0).
- */
+/* Operators called by name (aclopCompileAndExecute), implemented by aclnn operators: those for
+ * which MindSpore has no aclnn call. Names, operands and attributes follow its adapters to the
+ * graph engine (Apache-2.0). */
 #include <string.h>
 
 #include "acl/acl_op.h"
@@ -10,7 +10,7 @@
 
 enum { MOST = 8 }; /* tensors of a call */
 
-/* The tensors of a call: made for it, and destroyed with it. */
+/* The tensors of a call; created for it and destroyed after it. */
 struct operands {
     const struct weir_cann_named *op;
     aclTensor *all[MOST];
@@ -28,8 +28,8 @@ static bool is_plain(aclFormat format)
            format == ACL_FORMAT_NC;
 }
 
-/* NULL with a message, if the description is of none. `dims` is what it is seen as; NULL: itself.
- */
+/* Makes a tensor of a description and a buffer, with the shape `dims` or, if that is NULL, its own.
+ * Sets the error and returns NULL if the description is invalid. */
 static aclTensor *tensor(struct operands *o, const aclTensorDesc *desc, const aclDataBuffer *buffer,
                          const int64_t *dims, int ndims)
 {
@@ -38,7 +38,7 @@ static aclTensor *tensor(struct operands *o, const aclTensorDesc *desc, const ac
 
     if (!is_plain(aclGetTensorDescFormat(desc))) {
         weir_cann_fail(ACL_ERROR_FORMAT_NOT_MATCH,
-                       "%s by name: format %d: weir has tensors in the order of their dims alone",
+                       "%s by name: format %d is not supported: weir has row-major tensors only",
                        o->op->name, (int)aclGetTensorDescFormat(desc));
         return NULL;
     }
@@ -73,14 +73,16 @@ static aclTensor *output(struct operands *o, int i)
     return tensor(o, o->op->to[i], o->op->targets[i], NULL, 0);
 }
 
-/* Optional inputs that are left out have a description without a type. */
+/* True if an input is given. Optional inputs that are left out have a description without a
+ * type. */
 static bool has_input(const struct weir_cann_named *op, int i)
 {
     return i < op->inputs && op->from[i] && op->sources[i] &&
            aclGetTensorDescType(op->from[i]) != ACL_DT_UNDEFINED;
 }
 
-/* The last two of four, which are of height and width; `otherwise` where it was not set. */
+/* Reads an attribute of four numbers and returns the last two, for height and width; `otherwise` if
+ * the attribute was not set. */
 static bool planar(const struct weir_cann_named *op, const char *name, int64_t otherwise,
                    int64_t out[2])
 {
@@ -145,7 +147,7 @@ static aclError conv2d(struct operands *o)
     return err;
 }
 
-/* x, bias -> y: the bias goes along the channels, dim 1 */
+/* x, bias -> y: adds the bias along the channels, dim 1 */
 static aclError bias_add(struct operands *o)
 {
     const struct weir_cann_named *op = o->op;
@@ -201,7 +203,7 @@ static aclError bias_add_grad(struct operands *o)
     for (int64_t i = 0; i < (int64_t)ndims; i++)
         if (i != channels)
             dims[n++] = i;
-    if (!(over = aclCreateIntArray(dims, (uint64_t)n))) /* NULL would be all dims */
+    if (!(over = aclCreateIntArray(dims, (uint64_t)n))) /* NULL would mean all dims */
         return ACL_ERROR_BAD_ALLOC;
     err = aclnnReduceSumGetWorkspaceSize(x, over, false, aclGetTensorDescType(op->to[0]), y, &bytes,
                                          &executor);

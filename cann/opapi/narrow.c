@@ -1,5 +1,5 @@
-/* Integers of 16 bits, which weir lacks: an operator computes with them as i32, in a tensor of the
- * call, and what it has written goes back byte by byte at the end. */
+/* 16-bit integers, which weir lacks. An operator computes with them as i32 in a tensor of the call;
+ * its results are written back byte by byte at the end. */
 #include "narrow.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct narrow {
     bool written;
 };
 
-/* What the operand is that has the tensor. */
+/* Returns the kind of the operand that contains the tensor. */
 static char kind_of(const struct call *c, const aclTensor *t)
 {
     for (int i = 0; i < c->row->count; i++) {
@@ -26,7 +26,7 @@ static char kind_of(const struct call *c, const aclTensor *t)
     return OPERAND_T;
 }
 
-/* Its lower bytes or its upper ones. */
+/* Makes a u8 view of the lower or upper bytes of the elements. */
 static tensor *bytes_of(struct call *c, const aclTensor *t, bool upper)
 {
     int64_t stride[MAX_DIMS];
@@ -58,7 +58,7 @@ tensor *narrow_view(struct call *c, const aclTensor *t)
     c->narrows = n;
     for (int i = 0; i < t->ndim; i++)
         any &= t->shape[i] != 0;
-    if (!any) /* has no bytes anywhere */
+    if (!any) /* an empty tensor has no memory */
         n->wide = empty(c, WEIR_I32, t->ndim, t->shape);
     else if (kind == OPERAND_O || kind == OPERAND_M)
         n->wide = full(c, WEIR_I32, t->ndim, t->shape, 0);
@@ -74,7 +74,7 @@ void narrow_note_put(struct call *c, const tensor *out)
         n->written |= n->wide == out;
 }
 
-/* The value wraps, as it does in PyTorch. */
+/* Writes the low 16 bits of each value: it wraps, as in PyTorch. */
 static void write_back(struct call *c, const struct narrow *n)
 {
     tensor *low = cast(c, n->wide, WEIR_U8), *high;

@@ -1,14 +1,14 @@
-/* Operands of 16-bit integers: a call has them as i32. */
+/* Operands of 16-bit integers, with which a call computes as i32. */
 #ifndef WEIR_OPAPI_NARROW_H
 #define WEIR_OPAPI_NARROW_H
 
 #include "call.h"
 
-/* The operand as i32: the same tensor however often it is asked for. */
+/* Returns the operand as i32; every call returns the same tensor. */
 tensor *narrow_view(struct call *c, const aclTensor *t);
-/* `out` has been written: if it stands for an operand, that will be. */
+/* Notes that `out` was written, so that narrow_end writes its operand back, if it is one. */
 void narrow_note_put(struct call *c, const tensor *out);
-/* Writes what was written, unless the call has failed, and forgets all. */
+/* Writes the operands back, unless the call has failed, and frees the records. */
 void narrow_end(struct call *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* Making, reading and destroying the objects that operators take. */
+/* Creates, reads and destroys the objects that operators take. */
 #include "object.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "executor.h"
 
-/* ---- pools: an object that a thread frees is the next that it makes ---- */
+/* ---- pools: each thread reuses the objects that it frees ---- */
 
 enum { POOL_MAX = 256 };
 
@@ -38,7 +38,7 @@ static void pool_init(void)
     (void)pthread_key_create(&pool_key, pool_free);
 }
 
-/* NULL when out of memory: then objects are simply freed. */
+/* Returns the thread's pool; NULL when out of memory: then objects are freed instead of reused. */
 static struct pool *pool_get(void)
 {
     if (pool)
@@ -235,7 +235,7 @@ static aclnnStatus give(const aclTensor *t, const int64_t *from, int n, int64_t 
     if (err)
         return err;
     if (!out || !out_n)
-        return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "where the dims should go is NULL");
+        return weir_cann_fail(ACLNN_ERR_PARAM_NULLPTR, "the address for the dims is NULL");
     if (!(*out = malloc((size_t)(n ? n : 1) * sizeof **out)))
         return weir_cann_fail(ACLNN_ERR_INNER_NULLPTR, "out of host memory: a tensor's dims");
     memcpy(*out, from, (size_t)n * sizeof **out);

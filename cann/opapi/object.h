@@ -1,7 +1,7 @@
-/* What stands behind aclTensor, aclScalar, the arrays and the lists.
+/* The objects behind aclTensor, aclScalar, the arrays and the lists.
  *
- * Objects are counted: their maker has one handle, and every executor that was given the object
- * has one, because torch_npu destroys its objects between the two phases of an operator. */
+ * Objects have reference counts. The creator holds one reference, and so does every executor that
+ * got the object, because torch_npu destroys its objects between the two phases of an operator. */
 #ifndef WEIR_OPAPI_OBJECT_H
 #define WEIR_OPAPI_OBJECT_H
 
@@ -12,7 +12,7 @@
 
 enum { MAX_DIMS = WEIR_MAX_DIMS };
 
-/* Says what the object is: a pointer to something else is refused by it. */
+/* The kind of an object. Its value is checked, so that a pointer to something else is refused. */
 enum object_kind {
     OBJECT_TENSOR = 0x7e45,
     OBJECT_SCALAR,
@@ -25,9 +25,9 @@ enum object_kind {
 };
 
 struct object {
-    uint32_t kind; /* 0 once it is gone */
-    atomic_uint handles;
-    struct object *next; /* while it lies in a pool */
+    uint32_t kind;       /* 0 after the object was freed */
+    atomic_uint handles; /* references */
+    struct object *next; /* in a pool */
 };
 
 struct aclTensor {
@@ -43,7 +43,7 @@ struct aclTensor {
 struct aclScalar {
     struct object object;
     aclDataType type;
-    bool whole; /* an integer or a bool: `integer` has it exactly */
+    bool whole; /* an integer or a bool, whose exact value is `integer` */
     int64_t integer;
     double number; /* the real part of a complex one */
     double imaginary;
@@ -79,20 +79,21 @@ struct aclScalarList {
     aclScalar **value;
 };
 
-/* A zeroed object of at most OBJECT_BYTES with one handle, from this thread's pool or new; NULL
- * when out of memory. */
+/* Returns a zeroed object of at most OBJECT_BYTES with one reference, from this thread's pool or
+ * newly allocated; NULL when out of memory. */
 enum { OBJECT_BYTES = 320 };
 void *object_new(enum object_kind kind);
-/* The same, with whatever lies behind the struct object. */
+/* The same, but bytes after the struct object are not initialised. */
 void *object_get(enum object_kind kind);
 static inline void object_keep(const void *object)
 {
     if (object)
         atomic_fetch_add_explicit(&((struct object *)object)->handles, 1, memory_order_relaxed);
 }
-/* One handle less; the last one frees it with what it holds. NULL is fine. */
+/* Drops a reference; the last one frees the object and drops what it references. NULL is
+ * allowed. */
 void object_drop(const void *object);
-/* Whether it is an object of that kind that is still there. */
+/* True for a live object of that kind. */
 static inline bool object_is(const void *object, enum object_kind kind)
 {
     return object && ((const struct object *)object)->kind == (uint32_t)kind;
@@ -103,8 +104,8 @@ struct acl_type {
     const char *name;
     signed char weir;
     signed char
-        computed;        /* in which operators compute with it: 16-bit integers as i32 (narrow.h) */
-    signed char carrier; /* of as many bytes, in which its bits can be moved */
+        computed; /* the type that operators compute in: i32 for 16-bit integers (narrow.h) */
+    signed char carrier; /* a type of the same size, by which its bits can be moved */
 };
 enum { ACL_TYPES = ACL_INT4 + 1 };
 extern const struct acl_type acl_types[ACL_TYPES];

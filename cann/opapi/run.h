@@ -1,4 +1,7 @@
-/* The functions that rows name, and what they share across files. */
+/* The functions that rows of the table name, and their common helpers.
+ *
+ * The comment above a function run_X lists its operands in the order of its row in
+ * aclnnop/rows.h. */
 #ifndef WEIR_OPAPI_RUN_H
 #define WEIR_OPAPI_RUN_H
 
@@ -10,28 +13,30 @@
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW
 
-/* The operand that is written first, and writing it. */
+/* Returns the index of the first operand that is written; `give` writes it. */
 int result(const struct call *c);
 void give(struct call *c, tensor *x);
-/* The same for what is promoted: in place, a float does not become an integer. */
+/* The same for promoted results: fails if a float result would be written to an integer in
+ * place. */
 void give_promoted(struct call *c, tensor *x);
 
-/* A scalar operand beside x, as a tensor without dims, in a type that takes x where PyTorch
- * would. */
+/* Converts a scalar operand to a tensor without dims. Its type is such that an operation with x
+ * promotes as in PyTorch. */
 tensor *beside(struct call *c, int i, tensor *x);
-/* Whether that scalar may be given to weir as a number: x keeps its type. */
+/* True if that scalar may be passed to weir as a number, because x keeps its type. */
 bool plain(const struct call *c, int i, const tensor *x);
-/* Integers as floats, to be divided. */
+/* Converts integers to floats for a division. */
 tensor *divisible(struct call *c, tensor *x);
-/* Operand 1 beside x: a tensor or a scalar. */
+/* Returns operand 1, a tensor or a scalar, for an operation with x. */
 tensor *second(struct call *c, tensor *x);
-/* The dims of an array operand, wrapped; gives how many; none means all. */
+/* Reads the dims of an array operand, converts negative ones, and returns their number; an empty
+ * array means all dims. */
 int dims_of(struct call *c, tensor *x, int i, int *dims);
 int64_t elements_along(const tensor *x, const int *dims, int n);
-/* The two halves along a dim. */
+/* Splits x into two halves along a dim. */
 void halves(struct call *c, tensor *x, int64_t dim, tensor **first, tensor **other);
 
-/* Writes `x` to an output that has room for more, and says in it how much there is. */
+/* Writes `x` to an output that may be larger, and sets the output's shape to that of `x`. */
 void put_found(struct call *c, int i, tensor *x);
 
 tensor *op_sign(struct call *c, tensor *x);

@@ -1,4 +1,4 @@
-/* The operators, made from the rows of the table. */
+/* Defines the operators' public functions from the rows of the table. */
 #include "aclnn/aclnn_base.h"
 #include "aclnnop/aclnn_ops.h"
 #include "run.h"
@@ -87,7 +87,7 @@
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW
 
-/* The most that an operator of a graph may need when its parameters are updated: nothing either. */
+/* The largest workspace of an operator in a graph when its parameters are updated: also 0. */
 #define MAX_WORKSPACE(name)                                                                   \
     WEIR_ACLNN_API __typeof__(aclnn##name##GetWorkspaceSize) aclnn##name##GetMaxWorkspaceSize \
         __attribute__((alias("aclnn" #name "GetWorkspaceSize")));
@@ -130,8 +130,8 @@ aclnnStatus aclnnFinalize(void)
     return ACLNN_SUCCESS;
 }
 
-/* Around a framework's calls: memory that a thread's executors would share. weir's need none;
- * MindSpore's graphs ask for these. Their types: op-plugin's op_api_common.h, BSD-3. */
+/* Functions that MindSpore's graphs call around operators, to let a thread's executors share
+ * memory. weir's executors need none. The types follow op-plugin's op_api_common.h (BSD-3). */
 WEIR_ACLNN_API int InitHugeMemThreadLocal(void *arg, bool sync);
 WEIR_ACLNN_API void UnInitHugeMemThreadLocal(void *arg, bool sync);
 WEIR_ACLNN_API void ReleaseHugeMem(void *arg, bool sync);

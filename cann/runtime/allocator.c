@@ -1,8 +1,8 @@
-/* Allocators that a program gives for the workspaces of operators by name. weir's need no
- * workspace: none is ever called. */
+/* Allocators of a program for the workspaces of operators called by name. weir's operators need no
+ * workspace, so these allocators are never called. */
 #include "runtime/runtime.h"
 
-static char allocator; /* what a description's handle stands for */
+static char allocator; /* the object behind every description's handle */
 
 EXPORT aclrtAllocatorDesc aclrtAllocatorCreateDesc(void)
 {

@@ -1,5 +1,5 @@
-/* Attributes of operators by name: those of integers and texts are kept, which are what the
- * operators that weir runs by name ask for. */
+/* Attributes of operators called by name. Only integers and texts are kept: the operators that weir
+ * runs by name use no others. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 struct attribute {
     struct attribute *next;
     char *name;
-    char *text;      /* NULL: integers */
-    int64_t *values; /* `n` of them */
+    char *text;      /* NULL for integers */
+    int64_t *values; /* n integers */
     int n;
 };
 
@@ -78,7 +78,7 @@ static struct attribute *find(const aclopAttr *attr, const char *name)
     return a;
 }
 
-/* The text, or a copy of the values; the latest of a name is found first. */
+/* Stores a copy of the text or of the values. A lookup finds the newest entry of a name first. */
 static aclError keep(const char *function, const aclopAttr *attr, const char *name,
                      const char *text, int n, const int64_t *values)
 {

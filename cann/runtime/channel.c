@@ -1,4 +1,4 @@
-/* Channels of tensors: nothing comes through them here. */
+/* Channels of tensors. On weir nothing is ever sent through them. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct channel {
     pthread_cond_t wake;
 };
 
-static char dataset; /* what a dataset's handle stands for: it is always empty */
+static char dataset; /* the object behind every dataset's handle: datasets are always empty */
 
 static struct channel *get(const acltdtChannelHandle *handle)
 {
@@ -68,7 +68,7 @@ EXPORT aclError acltdtDestroyChannel(acltdtChannelHandle *handle)
 {
     struct channel *c;
 
-    acltdtStopChannel(handle); /* whoever waits for a tensor leaves */
+    acltdtStopChannel(handle); /* wakes threads that wait for a tensor */
     if (!(c = handle_take(handle, KIND_CHANNEL)))
         return no_channel(__func__, handle);
     pthread_cond_destroy(&c->wake);
@@ -112,7 +112,8 @@ EXPORT aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDat
                            : pthread_cond_timedwait(&c->wake, &c->lock, &end);
     pthread_mutex_unlock(&c->lock);
     handle_release(handle);
-    return FAIL(ACL_ERROR_RT_QUEUE_EMPTY, late ? "nothing came" : "the channel is stopped");
+    return FAIL(ACL_ERROR_RT_QUEUE_EMPTY,
+                late ? "no tensor within the timeout" : "the channel is stopped");
 }
 
 EXPORT aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *set,

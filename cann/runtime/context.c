@@ -1,4 +1,4 @@
-/* Contexts: which device the calling thread works on, and what its default stream is. */
+/* Contexts: the device and the default stream of the calling thread. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -56,7 +56,7 @@ free_context:
     return err;
 }
 
-/* Streams that were made in it and not destroyed lose their context. */
+/* Removes the context from streams that were created in it and still exist. */
 static void drop_stream(void *object, void *user)
 {
     struct stream *s = object;

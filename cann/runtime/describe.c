@@ -1,4 +1,4 @@
-/* Tensor descriptions and data buffers: what operators by name are given. */
+/* Tensor descriptions and data buffers: the operands of operators called by name. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct desc {
     char name[128];
 };
 
-/* IEEE half precision, ties to even. */
+/* Conversions of IEEE half precision; ties round to even. */
 EXPORT float aclFloat16ToFloat(aclFloat16 value)
 {
     uint32_t sign = (uint32_t)(value & 0x8000) << 16, exponent = value >> 10 & 31,
@@ -49,7 +49,7 @@ EXPORT aclFloat16 aclFloatToFloat16(float value)
     sign = bits >> 16 & 0x8000;
     exponent = (int)(bits >> 23 & 255) - 112;
     mantissa = bits & 0x7fffff;
-    if (exponent >= 31) /* NaN keeps being one */
+    if (exponent >= 31) /* NaN stays NaN */
         return (aclFloat16)(sign | 0x7c00 | (exponent == 143 && mantissa ? 0x200 : 0));
     if (exponent < -10)
         return (aclFloat16)sign;
@@ -312,7 +312,8 @@ EXPORT aclError aclSetTensorOriginFormat(aclTensorDesc *desc, aclFormat format)
     return ACL_SUCCESS;
 }
 
-/* The shape in memory, where it is another: weir has plain layouts only. */
+/* Sets the shape in memory, for layouts that differ from the shape; weir supports plain layouts
+ * only. */
 EXPORT aclError aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims)
 {
     struct desc unused;
@@ -345,7 +346,7 @@ EXPORT aclError aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType)
 {
     if (!desc_get(desc))
         return no_desc(__func__, desc);
-    if ((int)memType < 0 || memType > ACL_MEMTYPE_HOST + 1) /* one has come since 2020 */
+    if ((int)memType < 0 || memType > ACL_MEMTYPE_HOST + 1) /* one was added after 2020 */
         return FAIL(ACL_ERROR_INVALID_PARAM, "memType %d is not one of 0, 1, 2", (int)memType);
     return ACL_SUCCESS;
 }

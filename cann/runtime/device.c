@@ -1,6 +1,6 @@
 /* Devices by number. Each is a device of weir, opened on first use with the spec in WEIR_DEVICE.
- * WEIR_CANN_DEVICES says how many the machine has, ASCEND_RT_VISIBLE_DEVICES which of them this
- * process sees; of `cuda:0` the machine's device i is cuda:i. */
+ * WEIR_CANN_DEVICES is the number of the machine's devices; ASCEND_RT_VISIBLE_DEVICES selects those
+ * that this process sees. If the spec is `cuda:0`, device i of the machine is cuda:i. */
 #include "runtime/runtime.h"
 
 #include <stdio.h>
@@ -17,7 +17,8 @@ static bool is_cuda(const char *spec)
     return spec && !strncmp(spec, "cuda", 4);
 }
 
-/* A GPU must be there; of other devices there are as many as a machine of NPUs has. */
+/* Returns the number of devices. For GPUs the default is 1; for other devices it is that of a
+ * machine with NPUs. */
 static long machine_count(void)
 {
     const char *text = getenv("WEIR_CANN_DEVICES");
@@ -26,9 +27,9 @@ static long machine_count(void)
     return n < 1 ? 1 : n > MAX_DEVICES ? MAX_DEVICES : n;
 }
 
-/* Numbers of the machine's devices, in ascending order and parted by commas alone: the list ends
- * before anything else, and before a device that is not there. One that does not ascend is none.
- * So torch_npu reads it as well. */
+/* Reads the list of visible devices as torch_npu does: ascending numbers separated by commas. The
+ * list ends before the first character that does not fit, and before a device that does not exist.
+ * A list that is not ascending counts as empty. */
 static uint32_t visible(int ids[MAX_DEVICES])
 {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
@@ -63,7 +64,7 @@ uint32_t device_count(void)
     return visible(ids);
 }
 
-/* "cuda:0" with the number of the device; other specs as they are. */
+/* Makes a device's spec: replaces the number in "cuda:0"; other specs stay as they are. */
 static void spec_of(int id, char *out, size_t size)
 {
     const char *spec = getenv("WEIR_DEVICE");
@@ -142,7 +143,7 @@ void device_close_all(void)
         if (!d)
             continue;
         weir_event_destroy(d->epoch);
-        if (weir_device_close(d->dev)) { /* held by work or by memory that others still use */
+        if (weir_device_close(d->dev)) { /* fails while work or memory still uses the device */
             if (weir_event_create(d->dev, &(weir_event_options){.timing = true}, &d->epoch) ||
                 weir_event_record(d->epoch, weir_stream_default(d->dev)))
                 d->epoch = NULL;
@@ -155,7 +156,7 @@ void device_close_all(void)
     }
 }
 
-/* The parent's devices do not run in the child: it opens its own. */
+/* A forked child cannot use the parent's devices: it opens its own. */
 void device_forget_all(void)
 {
     memset(devices, 0, sizeof devices);
@@ -169,8 +170,8 @@ EXPORT aclError aclrtGetDeviceCount(uint32_t *count)
     return ACL_SUCCESS;
 }
 
-/* libascend_hal's: what the machine has, whatever the process sees. torch_npu asks it from Python.
- */
+/* A function of libascend_hal: the number of the machine's devices, including those that this
+ * process does not see. torch_npu calls it from Python. */
 int32_t drvGetDevNum(uint32_t *count);
 
 EXPORT int32_t drvGetDevNum(uint32_t *count)
@@ -285,8 +286,8 @@ EXPORT aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceIn
     }
 }
 
-/* The name that torch_npu and MindSpore choose their ways by. A modelled NPU's profile says which
- * machine it is; other devices pass as an A2. */
+/* Returns the name by which torch_npu and MindSpore choose code for a machine. For a modelled NPU
+ * it follows from the profile; other devices are presented as an A2. */
 EXPORT const char *aclrtGetSocName(void)
 {
     static const struct {

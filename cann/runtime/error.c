@@ -1,4 +1,4 @@
-/* Error codes and the sentence that goes with the last one of each thread. */
+/* Error codes, and the message of each thread's last error. */
 #include "runtime/runtime.h"
 
 #include "aclnn/acl_meta.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static _Thread_local char message[2048];
-static _Thread_local char given[2048]; /* what aclGetRecentErrMsg handed out */
+static _Thread_local char given[2048]; /* the text that aclGetRecentErrMsg returned */
 static _Thread_local aclError last;
 
 static const char *code_text(aclError code)
@@ -63,8 +63,8 @@ aclError weir_cann_fail_in(const char *function, aclError code, const char *form
     return code;
 }
 
-/* Never ACL_ERROR_RT_FEATURE_NOT_SUPPORT, where work was not done: torch_npu takes that for a
- * warning and goes on without the work. */
+/* AscendCL's codes for weir's. None is ACL_ERROR_RT_FEATURE_NOT_SUPPORT: torch_npu treats that as a
+ * warning and continues although the work was not done. */
 static const aclError codes[WEIR_STATUS_COUNT] = {
     [WEIR_EINVAL] = ACL_ERROR_RT_PARAM_INVALID,
     [WEIR_ERANGE] = ACL_ERROR_RT_PARAM_INVALID,
@@ -101,12 +101,12 @@ EXPORT aclError weir_cann_fail_status(weir_status status, const char *what)
                              "%s", weir_last_error());
 }
 
-/* ---- the end of torch_npu's queue ---- */
+/* ---- errors on torch_npu's queue ---- */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool queue_ended;
 static aclError queue_error;
-static char queue_message[sizeof message]; /* these two are written once, before queue_ended */
+static char queue_message[sizeof message]; /* this and queue_error: written before queue_ended */
 
 EXPORT aclError weir_cann_launched(aclError err)
 {
@@ -141,7 +141,7 @@ void launch_forget(void)
     queue_ended = false;
 }
 
-/* Gives the message once: the next call has none until something fails again. */
+/* Returns the message once: further calls return "" until the next error. */
 EXPORT const char *aclGetRecentErrMsg(void)
 {
     memcpy(given, message, sizeof given);

@@ -1,4 +1,4 @@
-/* What failed, for a function of the program that is told. */
+/* Reports failed work to the program's exception callback. */
 #include "runtime/runtime.h"
 
 struct rtExceptionInfo {
@@ -9,7 +9,7 @@ static _Atomic(aclrtExceptionInfoCallback) callback;
 
 EXPORT aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback fn)
 {
-    callback = fn; /* NULL takes it away */
+    callback = fn; /* NULL removes it */
     return ACL_SUCCESS;
 }
 

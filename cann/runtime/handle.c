@@ -1,4 +1,4 @@
-/* Handles: kind, generation and place of an object in one table. */
+/* Handles encode the kind, the generation and the place of an object in one table. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct place {
 
 static _Atomic(struct place *) chunks[CHUNKS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t visited = PTHREAD_COND_INITIALIZER; /* a visitor has left */
+static pthread_cond_t visited = PTHREAD_COND_INITIALIZER; /* signalled when a visitor leaves */
 static uint32_t used, first_free;                         /* place + 1 */
-static _Thread_local struct place *visiting;              /* by this thread, innermost */
+static _Thread_local struct place *visiting;              /* the innermost visited by this thread */
 
 static struct place *place_at(uint32_t index)
 {

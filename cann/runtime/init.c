@@ -1,4 +1,4 @@
-/* The library's beginning and end, and what a fork leaves of it. */
+/* Initialisation and finalisation of the library, and its state after a fork. */
 #include "runtime/graph/capture.h"
 
 #include <stdio.h>
@@ -47,10 +47,10 @@ EXPORT aclError aclInit(const char *configPath)
 {
     aclError err = ACL_SUCCESS;
 
-    (void)configPath; /* settings of dumps and of profiling */
+    (void)configPath; /* settings for dumps and profiling: not used */
     pthread_mutex_lock(&lock);
     if (initialised)
-        err = FAIL(ACL_ERROR_REPEAT_INITIALIZE, "once is enough");
+        err = FAIL(ACL_ERROR_REPEAT_INITIALIZE, "it has been called already");
     initialised = true;
     finalised = false;
     pthread_mutex_unlock(&lock);
@@ -62,7 +62,7 @@ static void drop_model(void *object, void *user)
     struct model *m = object;
 
     (void)user;
-    if (!m->parent) /* others go with the graph that they are a part of */
+    if (!m->parent) /* inner graphs are freed with the graph that contains them */
         model_free(m);
 }
 
@@ -81,7 +81,7 @@ EXPORT aclError aclFinalize(void)
 
     pthread_mutex_lock(&lock);
     if (finalised)
-        err = FAIL(ACL_ERROR_REPEAT_FINALIZE, "once is enough");
+        err = FAIL(ACL_ERROR_REPEAT_FINALIZE, "it has been called already");
     else if (!initialised)
         err = FAIL(ACL_ERROR_UNINITIALIZE, "call aclInit first");
     initialised = false;

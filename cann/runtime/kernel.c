@@ -1,5 +1,5 @@
-/* Kernels as machine code, and memory of the host by the driver's names: refused, so that objects
- * which name these functions load. */
+/* Kernels as machine code, and the driver's functions for host memory. They exist so that libraries
+ * which link to them load; calls fail. */
 #include "runtime/runtime.h"
 
 #define NO_KERNELS "machine code of an NPU cannot be run"
@@ -61,7 +61,7 @@ EXPORT int32_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len)
 EXPORT int32_t rtDevBinaryUnRegister(void *handle)
 {
     (void)handle;
-    return ACL_SUCCESS; /* nothing was registered */
+    return ACL_SUCCESS; /* nothing can have been registered */
 }
 EXPORT int32_t rtLaunch(const void *stubFunc)
 {

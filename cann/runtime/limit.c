@@ -1,10 +1,11 @@
-/* Core limits: a stream's over the device's over what there is; and what a thread uses. */
+/* Core limits. A stream's limit overrides the device's, which overrides the number of cores; and a
+ * thread may use the limit of another stream. */
 #include "runtime/runtime.h"
 
-static _Thread_local void *in_use; /* the handle of a stream */
+static _Thread_local void *in_use; /* handle of the stream whose limit the thread uses */
 
-/* Limits of a device with shared cores must be equal for both engines of weir: there one number
- * stands for both. */
+/* On a device with shared cores, weir's limits for both engines must be equal: one number counts
+ * for both. */
 weir_cores limit_in_use(const struct stream *stream)
 {
     struct stream *s = in_use && in_use != stream->handle ? handle_get(in_use, KIND_STREAM) : NULL;
@@ -33,7 +34,7 @@ static aclError check_type(const char *function, aclrtDevResLimitType type)
                              "type %d is neither 0 (cube) nor 1 (vector)", (int)type);
 }
 
-/* A count as torch_npu gives it, above what there is, is what there is. */
+/* Checks a count. torch_npu may pass more cores than exist: that means all of them. */
 static aclError as_count(const char *function, struct device *d, aclrtDevResLimitType type,
                          uint32_t value, weir_cores *out)
 {

@@ -1,6 +1,7 @@
-/* Operators by name, of before aclnn, and their compiler's options. Of the former weir has a copy,
- * and what libopapi runs by its aclnn operators (opapi/named.c). torch_npu comes here when libopapi
- * lacks an operator, and is told which. */
+/* Operators called by name, which is the interface before aclnn, and the options of their compiler.
+ * weir implements a copy (Identity) here, and some operators in libopapi by its aclnn operators
+ * (opapi/named.c). torch_npu calls an operator by name when libopapi lacks it; the error names that
+ * operator. */
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
@@ -35,15 +36,14 @@ static aclError missing(const char *function, const char *name)
                              name);
 }
 
-/* Formats in which elements lie as their shape says, outermost dim first; the others move them. */
+/* True for formats that store elements in row-major order of the shape. */
 static bool is_plain(aclFormat format)
 {
     return format == ACL_FORMAT_ND || format == ACL_FORMAT_NCHW || format == ACL_FORMAT_NCDHW ||
            format == ACL_FORMAT_NCL || format == ACL_FORMAT_NC;
 }
 
-/* The one operator that libopapi has no name for: a copy, where torch_npu changes what a tensor's
- * format is called. */
+/* A copy, by which torch_npu changes the name of a tensor's format. */
 static aclError identity(const char *function, int inputs, const aclTensorDesc *from,
                          const aclDataBuffer *source, int outputs, const aclTensorDesc *to,
                          const aclDataBuffer *target, aclrtStream stream)
@@ -71,12 +71,12 @@ static aclError identity(const char *function, int inputs, const aclTensorDesc *
                                  "Identity of %zu bytes: the buffers have %zu and %zu", bytes,
                                  aclGetDataBufferSizeV2(source), aclGetDataBufferSizeV2(target));
     if (!bytes)
-        return ACL_SUCCESS; /* there need not be an address */
+        return ACL_SUCCESS; /* the address may be NULL */
     return aclrtMemcpyAsync(aclGetDataBufferAddr(target), bytes, aclGetDataBufferAddr(source),
                             bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream);
 }
 
-/* ---- what libopapi runs, which needs this library and so is found at run time ---- */
+/* ---- operators in libopapi, which depends on this library and so is looked up at run time ---- */
 
 static weir_cann_named_fn serve;
 static bool (*serves)(const char *name);
@@ -157,7 +157,7 @@ EXPORT aclError aclopCompileAndExecuteV2(const char *opType, int numInputs,
     return run_named(__func__, &op);
 }
 
-/* ---- options: kept and given back ---- */
+/* ---- options: stored, without any effect ---- */
 
 EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
 {
@@ -175,7 +175,7 @@ EXPORT aclError aclSetCompileopt(aclCompileOpt opt, const char *value)
     return ACL_SUCCESS;
 }
 
-/* What was never set is "disable", which is what weir does of anything there is. */
+/* An option that was never set is "disable": weir implements none of them. */
 EXPORT size_t aclGetCompileoptSize(aclCompileOpt opt)
 {
     size_t n = sizeof "disable";

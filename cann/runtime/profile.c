@@ -1,5 +1,5 @@
-/* What profilers, dumps and logs ask of the runtime. Profiles are weir's traces: these calls are
- * answered and keep nothing. */
+/* Calls of profilers, dumps and logs. weir records traces instead of profiles, so these calls
+ * succeed and do nothing. */
 #include "runtime/runtime.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "acl/acl_prof.h"
 
-static char config, step, stamp; /* what such handles stand for */
+static char config, step, stamp; /* the objects behind all handles of these kinds */
 
 EXPORT aclError aclprofInit(const char *profilerResultPath, size_t length)
 {
@@ -110,7 +110,7 @@ EXPORT aclError aclprofRangeStop(uint32_t rangeId)
     return ACL_SUCCESS;
 }
 
-/* ---- what libtorch_npu takes from CANN's profiler ---- */
+/* ---- functions of CANN's profiler that libtorch_npu links to ---- */
 
 int32_t MsprofRegisterCallback(uint32_t moduleId, void *handle);
 int32_t MsprofReportApi(uint32_t nonPersistent, const void *api);
@@ -186,7 +186,7 @@ EXPORT aclError aclopStopDumpArgs(uint32_t dumpType)
     return ACL_SUCCESS;
 }
 
-/* ---- logs: to stderr where CANN's variables ask for it ---- */
+/* ---- logs: to stderr, if CANN's variables ask for it ---- */
 
 EXPORT void aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
                       const char *fmt, ...)

@@ -1,5 +1,5 @@
-/* What a run leaves behind where `weir cann run` asks for it: the timeline (WEIR_CANN_TRACE, a
- * file) and the races (WEIR_CANN_REPORTS, a directory). Each process writes its own. */
+/* Writes the files that `weir cann run` asks for: the timeline (WEIR_CANN_TRACE, a file) and the
+ * races (WEIR_CANN_REPORTS, a directory). Each process writes its own. */
 #include "runtime/runtime.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static atomic_bool begun, ended;
 
-/* t.json of rank 1 is t.rank1.json. */
+/* Adds the rank to the name: t.json becomes t.rank1.json on rank 1. */
 static void own_name(const char *path, char *out, size_t size)
 {
     const char *rank = getenv("RANK"), *dot = strrchr(path, '.');
@@ -91,7 +91,7 @@ void report_begin(void)
     atexit(report_end);
 }
 
-/* The child of a fork has done nothing yet. */
+/* A forked child starts without a recording of its own. */
 void report_forget(void)
 {
     begun = ended = false;

@@ -1,5 +1,5 @@
-/* The bounded string functions that TorchAir's and MindSpore's objects take from CANN: the room at
- * the destination comes second. */
+/* The bounded string functions that TorchAir's and MindSpore's libraries use from CANN. The second
+ * argument is the size of the destination. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ int memcpy_s(void *dest, size_t room, const void *src, size_t count);
 int memmove_s(void *dest, size_t room, const void *src, size_t count);
 int memset_s(void *dest, size_t room, int value, size_t count);
 
-/* What does not fit into `count` is cut, and is -1. */
+/* Truncates the text to `count` characters; returns -1 if it was truncated. */
 EXPORT int vsnprintf_s(char *dest, size_t room, size_t count, const char *format, va_list args)
 {
     size_t size = count < room ? count + 1 : room;

@@ -1,12 +1,13 @@
-/* Where a Python program was when it queued something, for reports of races. Python is found in the
- * process, by name; without it, or on a thread that runs none, nothing is said. */
+/* Finds the line of Python that queued an operator, for reports of races. Python's functions are
+ * looked up in the process by name. Without Python, or on a thread that does not run it, the line
+ * is unknown. */
 #include "runtime/runtime.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Python's objects are only passed on. */
+/* Python's functions. Its objects are opaque pointers here. */
 static struct {
     int (*initialized)(void);
     void *(*this_thread)(void);
@@ -44,7 +45,7 @@ static atomic_bool wanted;
 static bool found;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Names of files outlive the work that they are said of. */
+/* Names of files. They are kept, as weir may report them after the work has ended. */
 static struct name {
     struct name *next;
     char text[];
@@ -83,7 +84,7 @@ static const char *kept(const char *file)
     return n ? n->text : NULL;
 }
 
-/* The file that a frame is in; NULL. */
+/* Returns the file of a frame, or NULL. */
 static const char *file_of(void *frame)
 {
     void *code = python.code(frame);
@@ -99,8 +100,8 @@ static const char *file_of(void *frame)
     return file;
 }
 
-/* The innermost line that is not of an installed package, or else the innermost. PyEval_GetFrame
- * lends its frame, PyFrame_GetBack gives one. */
+/* Notes the innermost line outside installed packages, or else the innermost. PyEval_GetFrame
+ * returns a borrowed reference, PyFrame_GetBack a new one. */
 static void note_frame(void)
 {
     void *frame = python.frame(), *given = NULL;
@@ -139,7 +140,7 @@ void source_note(void)
     weir_source_set(NULL, 0);
     if (!found || !python.initialized() || !python.this_thread())
         return;
-    state = python.ensure(); /* PyTorch lets go of the lock while an operator is queued */
+    state = python.ensure(); /* PyTorch releases the GIL while it queues an operator */
     note_frame();
     python.release(state);
 }

@@ -30,7 +30,8 @@ aclError stream_get(aclrtStream handle, struct stream **out)
     return fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not a stream, or a destroyed one", handle);
 }
 
-/* AscendCL's 0 (urgent) .. 7, or higher numbers still, as weir's -8 .. 7. */
+/* Converts a priority. AscendCL's are 0 (most urgent) .. 7; higher numbers count as 7. weir's range
+ * is -8 .. 7. */
 static int weir_priority(uint32_t priority)
 {
     return priority > 7 ? 7 : (int)priority;
@@ -147,7 +148,7 @@ aclError stream_check_eager(const char *function, struct stream *s)
                              "stream %d is being captured: the host cannot wait for it", s->id);
 }
 
-/* Failed work is also told to the program's function. */
+/* Converts the status of a wait, and reports failed work to the program's exception callback. */
 static aclError waited(const char *function, struct stream *s, weir_status st)
 {
     aclError err = fail_status(st, function);
@@ -186,7 +187,8 @@ EXPORT aclError aclrtDestroyStream(aclrtStream stream)
     if (!s)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a stream, or a destroyed one", stream);
     if (s->is_default)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "a context's default stream goes with it");
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID,
+                    "a context's default stream is destroyed with the context");
     if (!handle_take(stream, KIND_STREAM))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is destroyed already", stream);
     stream_free(s);
@@ -344,5 +346,5 @@ EXPORT aclError aclrtStreamAbort(aclrtStream stream)
     if (err)
         return err;
     return FAIL(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                "work that is queued on stream %d cannot be taken back", s->id);
+                "work that is queued on stream %d cannot be cancelled", s->id);
 }

@@ -1,4 +1,5 @@
-/* Bounds of waits. weir's own bound is the device's op_timeout; these are kept and answered. */
+/* Timeouts of operators. They are stored and returned without effect; weir uses the device's
+ * op_timeout. */
 #include "runtime/runtime.h"
 
 static _Atomic uint32_t op_wait;

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Where libascendcl and the others are: the directory "latest". false with a complaint. */
+/* Finds the directory "latest" that contains libascendcl and the other libraries. Prints an error
+ * and returns false if there is none. */
 bool cann_directory(char *out, size_t size);
 
 /* argv[0] is the subcommand's name. */

@@ -1,4 +1,5 @@
-/* `weir cann doctor` and `weir cann ops`: what is there, found in the files themselves. */
+/* `weir cann doctor` and `weir cann ops`: list functions and operators by reading the libraries'
+ * files. */
 #include "cann.h"
 #include "cann/elf_names.h"
 #include "commands.h"
@@ -65,7 +66,7 @@ static void names_free(struct names *s)
     free(s->name);
 }
 
-/* ---- what weir has ---- */
+/* ---- weir's functions ---- */
 
 static void add_defined(const char *name, bool text, void *user)
 {
@@ -116,7 +117,7 @@ static bool have_names(struct names *have)
 
 /* ---- ops ---- */
 
-/* The operators' own table: types of the first tensor of each. */
+/* The table of operators, with the types of each one's first tensor. */
 static const struct {
     const char *name, *types;
 } rows[] = {
@@ -220,7 +221,7 @@ static bool is_cann(const char *name)
     return !strncmp(name, "acl", 3) && name[3] >= 'A' && name[3] <= 'Z';
 }
 
-/* Of texts only what looks like a function's name: aclrtMalloc, HcclAllReduce. */
+/* Adds a name; a text only if it looks like a function's name: aclrtMalloc, HcclAllReduce. */
 static void add_wanted(const char *name, bool text, void *user)
 {
     struct wanted *w = user;
@@ -290,9 +291,10 @@ int cann_doctor(int argc, char **argv)
         .command = "cann doctor",
         .synopsis = "[PYTHON | DIRECTORY]",
         .about =
-            "Says what the torch_npu of a Python (python3 by default), or the objects in a "
-            "directory,\nwould find in weir's libraries. What is linked must be there; what is "
-            "asked for at run\ntime switches a feature off, or fails when it is used.",
+            "Reports which functions that the torch_npu of a Python (python3 by default), or the "
+            "objects\nin a directory, need are in weir's libraries. Functions that are linked must "
+            "exist. A\nfunction looked up at run time may be missing: it disables a feature, or "
+            "fails when used.",
         .options = options,
         .examples = "  weir cann doctor .venv/bin/python\n",
         .max_words = 1,
@@ -318,7 +320,7 @@ int cann_doctor(int argc, char **argv)
     names_sort(&wanted.asked);
     printf("libraries: %s/lib64\npackage: %s\n", home, package);
     missing = report("linked functions", &wanted.linked, &have, false);
-    report("functions asked for at run time", &wanted.asked, &have, false);
+    report("functions looked up at run time", &wanted.asked, &have, false);
     report("aclnn operators named", &wanted.asked, &have, true);
     names_free(&have);
     names_free(&wanted.linked);

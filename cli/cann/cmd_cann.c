@@ -1,4 +1,4 @@
-/* `weir cann`: programs written for CANN, run on weir's libascendcl, libopapi and libhccl. */
+/* `weir cann`: runs programs written for CANN on weir's libascendcl, libopapi and libhccl. */
 #include "cann.h"
 #include "commands.h"
 #include "complete.h"
@@ -72,7 +72,7 @@ static void set_variable(const char *name, const char *value)
     setenv(name, value, 1);
 }
 
-/* All that a program needs, given to `use` one by one. */
+/* Calls `use` with each variable that a program needs. */
 static bool variables(const char *device, void (*use)(const char *name, const char *value))
 {
     const char *path = getenv("LD_LIBRARY_PATH"), *python = getenv("PYTHONPATH");
@@ -119,7 +119,8 @@ static int env(int argc, char **argv)
 
 /* ---- run ---- */
 
-/* Prints what processes left in the directory, and removes it. Returns how many had findings. */
+/* Prints the reports that processes wrote to the directory, and removes the directory. Returns how
+ * many reports had findings. */
 static int show_reports(const char *directory)
 {
     DIR *d = opendir(directory);
@@ -222,7 +223,8 @@ static int run(int argc, char **argv)
     }
     setenv("WEIR_CHECK", "race", 1);
     setenv("WEIR_CANN_REPORTS", reports, 1);
-    /* torch_npu and MindSpore launch on the thread that calls: reports have its line of Python. */
+    /* Makes torch_npu and MindSpore launch on the calling thread, so reports name its Python
+     * line. */
     setenv("TASK_QUEUE_ENABLE", "0", 0);
     setenv("MS_DEV_HOST_BLOCKING_RUN", "1", 0);
     status = run_child(argv + 1);
@@ -279,7 +281,8 @@ int weir_cmd_cann(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (argc < 2) {
-        fputs("weir cann: what? run, env, doctor or ops\ntry: weir cann --help\n", stderr);
+        fputs("weir cann: name a subcommand: run, env, doctor or ops\ntry: weir cann --help\n",
+              stderr);
         return EXIT_USAGE;
     }
     return cli_parse(&usage, argc, argv, &nwords);

@@ -1,4 +1,4 @@
-/* Names in shared objects, without loading them. */
+/* Reads names from shared objects without loading them. */
 #include "cann/elf_names.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@ struct object {
     size_t size;
 };
 
-/* Whether `n` bytes at the offset are in the file. */
+/* True if `n` bytes at the offset are within the file. */
 static bool within(const struct object *o, uint64_t offset, uint64_t n)
 {
     return offset <= o->size && n <= o->size - offset;
@@ -45,7 +45,7 @@ static void symbols(const struct object *o, const Elf64_Ehdr *h, const Elf64_Shd
     }
 }
 
-/* Texts of letters, digits and underscores, as the arguments of dlsym are. */
+/* Visits texts of letters, digits and underscores: they may be arguments of dlsym. */
 static void texts(const char *at, const char *end, void (*visit)(const char *, bool, void *),
                   void *user)
 {

@@ -1,4 +1,4 @@
-/* `weir demo`: what streams do, shown and measured. */
+/* `weir demo`: shows and measures what streams do. */
 #include "../bench/harness.h"
 #include "commands.h"
 #include "demo/demo.h"
@@ -35,9 +35,10 @@ void demo_verdict(bool held, const char *text)
     printf("   %s%s%s %s\n", term_on(held ? TERM_GOOD : TERM_BAD), mark, term_off(), text);
 }
 
-/* Two hardware threads may be one core. What two of them do against one bounds what two
- * streams can gain; the best of three, since other programs only take away. More than twice is
- * what other programs took from the single one. */
+/* Returns how much faster two threads compute than one, which bounds the gain of two streams: two
+ * hardware threads may share a core. Takes the best of three measurements, as other programs only
+ * slow a measurement down. Limited to 2: a higher ratio means that they slowed the single
+ * thread. */
 static double two_over_one(void)
 {
     double ratio = 0;
@@ -88,7 +89,7 @@ static void print_machine(weir_device *dev, struct json *j)
             ratio);
 }
 
-/* Times on a machine that is busy with something else say little. */
+/* Times are unreliable on a machine that runs other programs: prints how much they took. */
 static void print_disturbance(double share, struct json *j)
 {
     if (j)
@@ -118,8 +119,8 @@ static bool run_parts(weir_device *dev, const struct demo_page *page, struct jso
     return fine;
 }
 
-/* Standard output becomes `file`; returns what it was. The report of `--html -` goes to standard
- * error that way, whichever part prints it. */
+/* Redirects standard output to `file` and returns the old descriptor. With `--html -` this sends
+ * the report of every part to standard error. */
 static int point_stdout(int file)
 {
     int was;
@@ -178,7 +179,7 @@ int weir_cmd_demo(int argc, char **argv)
         return status;
     if (cli_is_standard(page))
         standard = point_stdout(dup(STDERR_FILENO));
-    if (json) { /* held back: a run that fails prints no half of a document */
+    if (json) { /* buffered, so that a run that fails prints no partial document */
         j.out = demo_need(open_memstream(&document, &size));
         json_object(&j, NULL);
     }

@@ -1,4 +1,4 @@
-/* The parts of `weir demo`: each measures, checks, and tells what it found. */
+/* The parts of `weir demo`: each measures, checks and reports. */
 #ifndef WEIR_CLI_DEMO_H
 #define WEIR_CLI_DEMO_H
 
@@ -6,28 +6,29 @@
 
 #include "json.h"
 
-/* Ends the program with the library's sentence if `status` is an error: the demo
- * shows results, and a failed call leaves none to show. */
+/* Ends the program with the library's last error if `status` is an error: after a failed call there
+ * is no result to show. */
 void demo_must(weir_status status);
 void *demo_need(void *memory);
 
-/* ---- what others took ---- */
+/* ---- other programs ---- */
 
-/* From this share of a core on, times say little. */
+/* If other programs use more than this share of a core, times are unreliable. */
 #define DEMO_BUSY_SHARE 0.2
 
 struct demo_watch {
     double foreign, start_ns;
 };
 void demo_watch_begin(struct demo_watch *w);
-/* returns  the share of a core that other programs and the hypervisor took since then. */
+/* returns  the share of a core that other programs and the hypervisor used since
+ *          demo_watch_begin. */
 double demo_watch_end(const struct demo_watch *w);
 
-/* ---- what ran when ---- */
+/* ---- timed runs ---- */
 
 enum { DEMO_MAX_SPANS = 64, DEMO_MAX_ROWS = 8, DEMO_REPEATS = 40 };
 
-/* One operator, or a few that belong together, between two timed events. */
+/* One operator, or a few that form a unit, between two timed events. */
 struct demo_span {
     weir_event *before, *after;
     const char *stream, *label;
@@ -44,12 +45,12 @@ struct demo_run {
     double ms; /* from its beginning to the end of the last span */
 };
 
-/* Makes the events; a run is recorded many times. */
+/* Creates the events; the run is then recorded many times. */
 void demo_run_open(struct demo_run *run, weir_device *dev);
 void demo_run_close(struct demo_run *run);
-/* Forgets the spans and marks the beginning on `stream`. */
+/* Discards the spans and records the start of a run on `stream`. */
 void demo_run_begin(struct demo_run *run, weir_stream *stream);
-/* What is queued on `stream` between the two is the span. */
+/* The span covers everything queued on `stream` between demo_span_begin and demo_span_end. */
 struct demo_span *demo_span_begin(struct demo_run *run, weir_stream *stream, const char *label,
                                   int family);
 void demo_span_end(struct demo_span *span, weir_stream *stream);
@@ -60,23 +61,23 @@ void demo_run_end(struct demo_run *run);
 
 /* A program of two halves. */
 struct demo_program {
-    /* Runs it with its halves on streams `a` and `b`, which may be the same one, and
-     * reads what it computed. */
+    /* Runs the program with its halves on streams `a` and `b`, which may be equal, and reads the
+     * results into `values`. */
     void (*record)(const void *data, weir_stream *a, weir_stream *b, struct demo_run *run,
                    float *values);
     const void *data;
     size_t nvalues;
 };
 
-/* On one stream and on two with operators held to half of the cores, and on one
- * stream with all of them. */
+/* On one stream and on two, with operators limited to half of the cores; and on one stream with all
+ * cores. */
 enum demo_form { DEMO_ONE, DEMO_TWO, DEMO_ALL_CORES, DEMO_FORMS };
 
 struct demo_comparison {
     struct demo_run best[DEMO_FORMS]; /* the fastest run of each */
-    bool same;      /* all runs under the same limit gave the same bits, the others close ones */
-    int half;       /* cores */
-    double foreign; /* of a core, what other programs took meanwhile */
+    bool same;      /* runs under the same limit gave equal bits, other runs close values */
+    int half;       /* half of the device's cores */
+    double foreign; /* share of a core that other programs used meanwhile */
 };
 
 /* Runs each form in turn, DEMO_REPEATS times. */
@@ -87,12 +88,12 @@ void demo_comparison_json(const struct demo_comparison *c, const char *key, stru
 
 /* ---- the parts ---- */
 
-/* Each prints to stdout, or to `j` if that is not NULL, and says whether all that it
- * checked held. */
+/* Each prints to stdout, or to `j` if that is not NULL, and returns whether all its checks
+ * succeeded. */
 bool demo_overlap(weir_device *dev, struct json *j);
 bool demo_lifetime(weir_device *dev, struct json *j);
 bool demo_moe(weir_device *dev, struct json *j);
-/* Where the timeline goes, and what the user calls that. */
+/* The file for the timeline, and the user's name for it. */
 struct demo_page {
     const char *path, *name;
 };
@@ -103,9 +104,9 @@ bool demo_cards(struct json *j);
 bool demo_deadlock(struct json *j);
 bool demo_race(struct json *j);
 
-/* A headline and a paragraph. */
+/* Prints a headline and a paragraph. */
 void demo_headline(int number, const char *title, const char *format, ...) WEIR_PRINTF(3, 4);
-/* A line that says whether something held. */
+/* Prints a line that says whether a check succeeded. */
 void demo_verdict(bool held, const char *text);
 
 #endif

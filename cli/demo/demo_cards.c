@@ -1,4 +1,4 @@
-/* A model on cards that are not here: what streams bring there, predicted. */
+/* Predicts what streams gain for a large model on cards that this machine does not have. */
 #include "demo/demo.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { RANKS = 64, BATCH = 32, PROMPT = 2048 };
 
-/* The sizes that the model's own config.json gives. */
+/* The sizes in the model's config.json. */
 static const char model[] =
     "{\"model_type\": \"deepseek_v3\", \"hidden_size\": 7168, \"num_hidden_layers\": 61,"
     " \"num_attention_heads\": 128, \"num_key_value_heads\": 128, \"vocab_size\": 129280,"
@@ -46,7 +46,7 @@ static void estimate(struct answers *a)
     demo_must(weir_device_close(dev));
 }
 
-/* How the chart shows the parts that are long enough to be seen. */
+/* The labels of the parts that are long enough to show in the chart. */
 static const struct part {
     const char *name, *label;
     int family;
@@ -74,7 +74,7 @@ static double first_of(const struct weir__estimate_step *s)
     return first;
 }
 
-/* A layer of a decode step, in both placements on one axis. */
+/* Prints a layer of a decode step in both placements, on one axis. */
 static void print_layers(const struct answers *a)
 {
     static const char *const names[] = {"1 stream", "2 streams"};
@@ -93,7 +93,7 @@ static void print_layers(const struct answers *a)
             const struct weir__estimate_bar *b = &steps[f]->bars[i];
             int row = top;
 
-            if (!strcmp(b->stream, "peers")) /* what the other dies make this one wait for */
+            if (!strcmp(b->stream, "peers")) /* waits for the other dies: not shown */
                 continue;
             while (row < g.nrows && strcmp(streams[row], b->stream) != 0)
                 row++;

@@ -1,4 +1,4 @@
-/* What weir finds before it hurts: a deadlock between two cards, and a race. */
+/* Shows weir's checkers: a deadlock between two cards, and a race. */
 #include "demo/demo.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ bool demo_deadlock(struct json *j)
 
 /* ---- the race of the documents' first sample ---- */
 
-/* B = matmul(A, A); on another stream: C = sum(B). Returns how many races there are. */
+/* B = matmul(A, A); on another stream: C = sum(B). Returns the number of races found. */
 static size_t sample(weir_device *dev, bool wait)
 {
     static const float values[400];
@@ -114,7 +114,7 @@ static size_t sample(weir_device *dev, bool wait)
     return n;
 }
 
-/* Line by line, indented as the rest of the demo. */
+/* Prints the report line by line, indented like the rest of the demo. */
 static void print_report(char *report)
 {
     for (char *line = report, *end; *line; line = end) {

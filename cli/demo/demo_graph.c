@@ -1,4 +1,4 @@
-/* The documents' model as a graph, on one stream and on three, with its timeline. */
+/* Runs the documents' example graph on one stream and on three, and writes its timeline. */
 #include "demo/demo.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static weir_plan *compile(weir_device *dev, bool one_stream)
         demo_must(weir_graph_input(graph, name, WEIR_F16, 2, shape, &in[i]));
     }
     demo_must(weir_graph_begin(graph));
-    if (one_stream) { /* the same calls, nothing said about streams */
+    if (one_stream) { /* the same calls without stream labels */
         demo_must(weir_add(in[0], in[1], &out[0]));
         demo_must(weir_matmul(in[2], in[3], &out[1]));
         demo_must(weir_matmul(in[2], in[3], &out[2]));
@@ -63,7 +63,7 @@ static weir_plan *compile(weir_device *dev, bool one_stream)
     return plan;
 }
 
-/* One run, recorded; its values are left in `values`. */
+/* Records one run; stores its results in `values`. */
 static weir_trace *record(weir_device *dev, bool one_stream, weir_tensor *const *in,
                           uint16_t *values)
 {
@@ -94,7 +94,7 @@ static double span_ms(const weir_trace *trace)
     return (double)(s.last_ns - s.first_ns) * 1e-6;
 }
 
-/* Runs both forms on a device; the traces are the caller's. */
+/* Runs both forms on a device. The caller owns the traces. */
 static bool compare(const char *spec, weir_trace **one, weir_trace **three)
 {
     const int64_t shape[] = {N, N};

@@ -1,7 +1,7 @@
-/* Memory freed on the host while another stream still reads it.
+/* Shows memory that the host frees while another stream still reads it.
  *
- * The reader is held at a gate that the host opens last, so that what the pool does
- * meanwhile is certain to happen while the bytes are in use. */
+ * The reader waits at a gate that the host opens at the end. So everything that the pool does
+ * before happens while the bytes are in use. */
 #include "demo/demo.h"
 
 #include <sched.h>
@@ -35,10 +35,10 @@ static weir_status read_slowly(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* What the pool looked like after a step. */
+/* The state of the pool after a step. */
 struct step {
     const char *text;
-    const void *address; /* of the tensor it made; NULL if none */
+    const void *address; /* of the tensor that the step created; NULL if none */
     weir_memory_stats stats;
 };
 
@@ -97,8 +97,8 @@ static void queue_reader(struct scenario *s, weir_tensor *from, weir_tensor *to)
 
 struct outcome {
     bool kept;     /* y got other bytes while x was being read */
-    bool returned; /* z got x's bytes, by order alone */
-    bool values;   /* the reader saw what x held */
+    bool returned; /* z got x's bytes, because its stream was ordered after the read */
+    bool values;   /* the reader saw the contents of x */
     uint64_t host_syncs;
 };
 

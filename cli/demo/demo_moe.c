@@ -1,6 +1,6 @@
-/* A mixture-of-experts layer: a shared expert that sees every token beside routed
- * experts that each see the tokens a gate sends them. The two halves meet only in
- * the sum at the end, so the shared expert may have a stream of its own. */
+/* A mixture-of-experts layer: a shared expert computes every token; each routed expert computes the
+ * tokens that a gate sends to it. The two halves are independent until the sum at the end, so the
+ * shared expert may run on its own stream. */
 #include "demo/demo.h"
 
 #include <math.h>
@@ -52,7 +52,8 @@ static weir_tensor *run_expert(const struct expert *e, weir_tensor *x)
     return y;
 }
 
-/* Which expert each token chose, on the host; `weights` is the caller's, [tokens * k, 1]. */
+/* Computes on the host which experts each token chose. The caller owns *weights, of shape
+ * [tokens * k, 1]. */
 static void route(const struct layer *l, weir_stream *stream, struct demo_run *run,
                   weir_tensor **weights, int32_t chosen[static TOKENS * CHOSEN])
 {

@@ -1,4 +1,4 @@
-/* Two chains of matrix products that need nothing from each other. */
+/* Two independent chains of matrix products. */
 #include "demo/demo.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ struct chains {
     weir_tensor *start[CHAINS], *weight[CHAINS];
 };
 
-/* Queues one chain on `stream`; its last product is the caller's. */
+/* Queues one chain on `stream`. Returns its last product, which the caller owns. */
 static weir_tensor *queue_chain(const struct chains *p, int chain, weir_stream *stream,
                                 struct demo_run *run)
 {
@@ -22,7 +22,7 @@ static weir_tensor *queue_chain(const struct chains *p, int chain, weir_stream *
 
         demo_must(weir_matmul(x, p->weight[chain], &y));
         demo_span_end(span, stream);
-        weir_tensor_release(x); /* the product that is queued keeps its bytes */
+        weir_tensor_release(x); /* the queued product keeps its memory alive */
         x = y;
     }
     return x;
@@ -53,7 +53,7 @@ static void make(struct chains *p, weir_device *dev)
         demo_must(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &p->start[i]));
         demo_must(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, shape, &p->weight[i]));
         demo_must(weir_random_normal(p->start[i], (uint64_t)i, 0, 1));
-        /* Keeps the products at the size of what they start from. */
+        /* This scale keeps the magnitude of the products constant along the chain. */
         demo_must(weir_random_normal(p->weight[i], (uint64_t)i + 10, 0, 1 / sqrt(SIZE)));
     }
     demo_must(weir_device_sync(dev));

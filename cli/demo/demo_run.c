@@ -1,4 +1,4 @@
-/* Measured runs, and one program on one stream and on two. */
+/* Measures runs, and compares a program on one stream with the same program on two. */
 #include "demo/demo.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "term.h"
 
-static const double LITTLE_GAIN = 1.1; /* below, the reason is told */
+static const double LITTLE_GAIN = 1.1; /* for smaller gains the demo prints the reason */
 
 void *demo_need(void *memory)
 {
@@ -99,7 +99,7 @@ static bool are_close(const float *a, const float *b, size_t n)
     return right == n;
 }
 
-/* Forms take turns, so that a noisy moment hits all alike; the first round warms up. */
+/* The forms take turns, so that noise affects all of them alike; the first round warms up. */
 void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_comparison *out)
 {
     size_t bytes = p->nvalues * sizeof(float);
@@ -120,7 +120,7 @@ void demo_compare(weir_device *dev, const struct demo_program *p, struct demo_co
 
             demo_must(weir_device_set_limit(dev, forms[f].all_cores ? all : half));
             p->record(p->data, a, forms[f].two ? b : a, &run, to);
-            /* Another limit is another tiling, which may round differently. */
+            /* Another core limit leads to another tiling, which may round differently. */
             if (to == values)
                 out->same &= forms[f].all_cores ? are_close(first, values, p->nvalues)
                                                 : !memcmp(first, values, bytes);
@@ -143,7 +143,7 @@ struct rows {
     int n;
 };
 
-/* The row of that stream among those from `first` on; a new one if it has none. */
+/* Returns the row of the stream among the rows from `first` on; adds one if there is none. */
 static int row_of(struct rows *rows, int first, const char *form, const char *stream)
 {
     for (int i = first; i < rows->n; i++)
@@ -194,7 +194,7 @@ static void print_chart(const struct demo_comparison *c)
     term_gantt_print(&(struct term_gantt){labels, notes, rows.n, bars, nbars}, 3);
 }
 
-/* How long the operators of one half took, or of both. */
+/* Returns how long the operators of one half took, or those of both. */
 static double work_of(const struct demo_run *run, int half)
 {
     double ms = 0;
@@ -205,7 +205,7 @@ static double work_of(const struct demo_run *run, int half)
     return ms;
 }
 
-/* Why two streams gain little, by what was measured. */
+/* Prints the reason why two streams gain little, according to the measurements. */
 static void print_reason(const struct demo_comparison *c)
 {
     const struct demo_run *one = &c->best[DEMO_ONE], *two = &c->best[DEMO_TWO];

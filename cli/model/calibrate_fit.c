@@ -1,4 +1,4 @@
-/* From measurements to a profile: the figures that make the model take what the device took. */
+/* Derives a profile from measurements: its figures make the model take the measured times. */
 #include "commands.h"
 #include "model/calibrate.h"
 
@@ -11,8 +11,8 @@
 
 const weir_dtype calibration_types[CALIBRATION_TYPES] = {WEIR_F16, WEIR_F32, WEIR_BF16};
 
-/* Rates are per second: the clock only divides them, and the least rate that a profile can say
- * is one flop a cycle. */
+/* Rates are measured per second, so the clock only converts them. It is low because a profile
+ * cannot express less than one flop per cycle. */
 #define CLOCK_MHZ 100.0
 
 static double per_cycle(double gflops)
@@ -20,7 +20,7 @@ static double per_cycle(double gflops)
     return fmax(1, 1e3 * gflops / CLOCK_MHZ);
 }
 
-/* Flops of the sweeps' products in those of half precision. */
+/* Returns the factor from flops in the sweeps' type to flops in f16 that take the same time. */
 static double in_halves(const struct calibration *c)
 {
     double base = c->ratio[c->base];
@@ -28,7 +28,7 @@ static double in_halves(const struct calibration *c)
     return c->ratio[0] > 0 && base > 0 ? c->ratio[0] / base : 1;
 }
 
-/* The rate of a type, of that in f16. */
+/* Returns the rate of a type relative to that of f16. */
 static double ratio(const struct calibration *c, int type)
 {
     return c->ratio[type] > 0 && c->ratio[0] > 0
@@ -36,13 +36,13 @@ static double ratio(const struct calibration *c, int type)
                : 1;
 }
 
-/* Of the larger of the two. */
+/* Returns rate / other, at most 1. */
 static double share_of(double rate, double other)
 {
     return rate > 0 && other > rate ? fmax(0.01, rate / other) : 1;
 }
 
-/* The rate of half precision; of f32 where there is no other. */
+/* Returns the rate of f16, or that of f32 if there are no f16 kernels. */
 static double matrix_rate(const struct calibration *c)
 {
     return c->matrix_gflops[0] > 0 ? c->matrix_gflops[0] : c->matrix_gflops[1];
@@ -78,7 +78,7 @@ static void write_curve(FILE *f, const struct calibration *c, int sweep, bool be
             beside ? "four streams" : "one after the other");
 }
 
-/* A rate of all cores: a microsecond's flops to gigaflops a second of one. */
+/* Converts the flops per microsecond of all cores to the gigaflops per second of one. */
 static double of_core(const struct calibration *c, double flops_us)
 {
     return flops_us / 1e3 / c->cores;
@@ -94,8 +94,8 @@ static weir_status write_profile(FILE *f, const void *user)
     bool curves = c->sweeps[SWEEP_MEMORY].n > 0;
     double gb_s = curves ? bandwidth / 1e3 : fmax(c->memory_gb_s, c->core_gb_s);
 
-    fprintf(f, "# What `weir calibrate` measured. Links and limits of streams are the inherited\n"
-               "# profile's and mean nothing here; one device has no use for them.\n");
+    fprintf(f, "# Measured by `weir calibrate`. Links and limits of streams are inherited;\n"
+               "# they have no meaning for a single device.\n");
     fprintf(f, "inherits 910b1\nname calibrated # %.40s\n", c->device);
 
     const struct {
@@ -146,7 +146,7 @@ static weir_status write_profile(FILE *f, const void *user)
         {"event_record_us", c->event_us / 2, "measured: half of a hop between streams"},
         {"event_wait_us", c->event_us / 2, "measured: half of a hop between streams"},
         {"error", c->held_out ? fmin(1, c->most_errors) : 0.15,
-         c->held_out ? "measured: what 9 of 10 graphs that no figure is from are within"
+         c->held_out ? "measured: 9 of 10 held-out graphs are within it"
                      : "guessed: not yet compared"},
     };
 
@@ -157,7 +157,7 @@ static weir_status write_profile(FILE *f, const void *user)
             write_curve(f, c, i, beside);
     if (c->held_out)
         fprintf(f,
-                "# Of %d graphs that no figure comes from, half are within %.1f %%, all within "
+                "# Of %d held-out graphs, half are within %.1f %%, all within "
                 "%.1f %%.\n",
                 c->held_out, 100 * c->median_error, 100 * c->worst_error);
     return WEIR_OK;

@@ -1,9 +1,9 @@
-/* The graphs that a calibration runs, through the public API alone. */
+/* Builds the graphs that a calibration runs; uses only the public API. */
 #include "model/calibrate.h"
 
 static const char *const tags[] = {"calibrate:1", "calibrate:2"};
 
-/* *y becomes the next of a chain. The caller's handle is given up. */
+/* Replaces *y by the next tensor of a chain and releases the old one. */
 static weir_status advance(enum calibration_body body, int i, weir_tensor *w, weir_tensor **y)
 {
     weir_tensor *next = NULL;
@@ -30,7 +30,8 @@ static weir_status advance(enum calibration_body body, int i, weir_tensor *w, we
     return st;
 }
 
-/* A chain from x on stream `tag`; NULL for the caller's. `hops` has each on another of two. */
+/* Builds a chain from x on stream `tag`, or on the caller's stream if `tag` is NULL. With `hops`
+ * the operators alternate between two streams. */
 static weir_status chain(enum calibration_body body, bool hops, const char *tag, int nodes,
                          weir_tensor *x, weir_tensor *w, weir_tensor **y)
 {
@@ -49,7 +50,7 @@ static weir_status chain(enum calibration_body body, bool hops, const char *tag,
     return st;
 }
 
-/* matmul, gelu, matmul on a stream, added to *sum if that is there. */
+/* Builds matmul, gelu, matmul on a stream, and adds the result to *sum if that is not NULL. */
 static weir_status expert(const char *tag, weir_tensor *x, weir_tensor *w, weir_tensor **sum)
 {
     weir_tensor *y, *next = NULL;
@@ -85,7 +86,7 @@ static weir_status experts(const struct calibration_graph *what, weir_tensor *x,
     return st;
 }
 
-/* y = x + w; on one stream, after it, z = x w; u = x w; on another, after z, x + w. */
+/* Builds y = x + w; on one stream, after y, z = x w; then u = x w; on another, after z, x + w. */
 static weir_status seed(weir_tensor *x, weir_tensor *w, weir_tensor **y, weir_tensor **z)
 {
     weir_tensor *product = NULL, *late = NULL;

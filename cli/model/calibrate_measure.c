@@ -1,4 +1,4 @@
-/* What a real device takes for small graphs. */
+/* Measures small graphs on a real device. */
 #include "model/calibrate.h"
 
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #include "graph/build/graph.h"
 
-/* Runs are short and many, so that on a machine that others use some are undisturbed. */
+/* Runs are short and many, so that some are undisturbed even on a shared machine. */
 enum { RUNS_LEAST = 5, RUNS_MOST = 200, WARM_UP = 2 };
-#define LONGEST_US 5e4 /* of all runs, once there are enough */
-#define SWEEP_US 6e3   /* the same of a sweep's, of which there are many */
+#define LONGEST_US 5e4 /* time limit of all runs of a graph, after RUNS_LEAST runs */
+#define SWEEP_US 6e3   /* the same for a graph of a sweep; there are many of these */
 
 static double now_us(void)
 {
@@ -25,7 +25,7 @@ static bool goes_on(int run, double began, double longest)
     return run < WARM_UP + RUNS_LEAST || (run < WARM_UP + RUNS_MOST && now_us() - began < longest);
 }
 
-/* How often the system has taken a core from a thread of this process. */
+/* Returns how often the system has preempted a thread of this process. */
 static long preemptions(void)
 {
     struct rusage u;
@@ -123,9 +123,10 @@ weir_status calibration_time(const struct calibration_graph *what, weir_device *
     return st;
 }
 
-/* ---- operators by themselves ---- */
+/* ---- single operators ---- */
 
-/* Negates a matrix `n` times and waits; the shortest of a few such runs, of each. */
+/* Negates a matrix `n` times and waits. Sets *us to the time of one in the shortest of a few
+ * runs. */
 static weir_status time_negations(weir_device *dev, int64_t side, int n, int cores, double *us)
 {
     const int64_t shape[2] = {side, side};
@@ -169,7 +170,7 @@ weir_status calibration_time_eager(weir_device *dev, int n, double *us)
 
 weir_status calibration_bandwidth(weir_device *dev, int cores, double *gb_s)
 {
-    const int64_t side = 2048; /* 16 MiB each way */
+    const int64_t side = 2048; /* reads 16 MiB and writes 16 MiB */
     double us = 0;
     weir_status st = time_negations(dev, side, 1, cores, &us);
 

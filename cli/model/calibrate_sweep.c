@@ -1,24 +1,25 @@
-/* Operators of one kind, from small to large, on one stream and on several: what share of the
- * device's rates each size reaches by itself, and beside others. */
+/* Measures operators of one kind, from small to large, on one stream and on several: the share of
+ * the device's rates that each size reaches alone, and beside others. */
 #include <math.h>
 #include <stdio.h>
 
 #include "model/calibrate.h"
 #include "progress.h"
 
-/* A device that takes longer than this for one of them is not asked for the next. */
+/* If one operator takes longer than this, larger sizes are not measured. */
 #define LONGEST_US 8e3
-#define GELU_FLOPS 40 /* of an element, as its row in ops/unary.c has it */
+#define GELU_FLOPS 40 /* per element, as in its row in ops/unary.c */
 enum { FEW_ROWS = 16, SOME_ROWS = 256, COLUMNS = 512, STREAMS = 4, HEADS = 16, HEAD_SIZE = 128 };
-/* Weights of a model come from memory, not from a cache: so many bytes of others come between two
- * uses of one, if that takes no more than so many. */
+/* A model reads its weights from memory, not from a cache. So a chain cycles through several
+ * weights: COLD_BYTES of others lie between two uses of one, unless that takes more than
+ * MOST_WEIGHTS weights. */
 enum { MOST_WEIGHTS = 32, COLD_BYTES = 160 << 20 };
 
 static const struct {
     const char *name;
     weir_dtype dtype;
-    int nodes;                         /* of each stream */
-    int64_t sizes[WEIR__CURVE_POINTS]; /* 0 ends them */
+    int nodes;                         /* operators on each stream */
+    int64_t sizes[WEIR__CURVE_POINTS]; /* ended by 0 */
 } sweeps[CALIBRATION_SWEEPS] = {
     [SWEEP_MEMORY] = {"elementwise",
                       WEIR_F32,
@@ -41,7 +42,8 @@ static const struct {
     [SWEEP_VECTOR] = {"gelu", WEIR_F32, 12, {1, 48, 96, 192, 384, 768, 1536, 3072, 6144}},
 };
 
-/* Of attention: stacks of 128 queries are shared out in turns, as the model counts them. */
+/* Returns calibration_sweep.waste for attention, which distributes stacks of 128 queries over the
+ * cores in turn, as the model assumes. */
 static double waste(double n, int cores)
 {
     double units = HEADS * ceil(n / 128);
@@ -49,7 +51,7 @@ static double waste(double n, int cores)
     return ceil(units / cores) * cores / units;
 }
 
-/* What one operator of the size moves, or computes, as its row counts it. */
+/* Returns the bytes or flops of one operator of the size, as its row counts them. */
 static double amount(int sweep, double n, weir_dtype dtype)
 {
     double size = (double)weir_dtype_size(dtype);
@@ -66,7 +68,7 @@ static double amount(int sweep, double n, weir_dtype dtype)
     case SWEEP_VECTOR:
         return GELU_FLOPS * n * n;
     case SWEEP_DEPTH:
-        return (n + COLUMNS) / 2; /* there and back again */
+        return (n + COLUMNS) / 2; /* the chain alternates between depths n and COLUMNS */
     default:
         return 4.0 * HEADS * HEAD_SIZE * n * n;
     }
@@ -74,13 +76,13 @@ static double amount(int sweep, double n, weir_dtype dtype)
 
 /* ---- graphs ---- */
 
-/* How many inputs there are beside the one that goes along the chain. */
+/* Returns the number of inputs besides the chain's own. */
 static int others(const struct calibration_graph *what)
 {
     return what->nodes > sweeps[what->sweep].nodes ? what->nodes : 2;
 }
 
-/* Nodes of a chain of products of a few rows. */
+/* Returns the number of operators in a chain: in SWEEP_WEIGHTS enough to make the weights cold. */
 static int nodes_of(int sweep, int64_t n, weir_dtype dtype, int cores)
 {
     int64_t bytes = n * n * (int64_t)weir_dtype_size(dtype);
@@ -112,7 +114,7 @@ static weir_status next(int sweep, int i, weir_tensor *const *w, weir_tensor *y,
     }
 }
 
-/* One stream's inputs: what goes along the chain, and the others. */
+/* Makes the inputs of one stream: the chain's own, then the others. */
 static weir_status inputs(const struct calibration_graph *what, weir_graph *g, int stream,
                           weir_tensor **in)
 {
@@ -190,11 +192,11 @@ weir_status calibration_build_sweep(const struct calibration_graph *what, weir_g
 
 /* ---- measuring ---- */
 
-/* The least of two times; others on the machine disturb for a while, not always. */
+/* Returns the shorter of two measurements, as disturbances on the machine are temporary. */
 static weir_status time_twice(const struct calibration_graph *g, weir_device *dev,
                               struct calibration_runs *runs, double *us)
 {
-    const double short_us = 500; /* of what takes longer there are fewer runs: once has to do */
+    const double short_us = 500; /* longer graphs are measured only once */
     double again;
     weir_status st = calibration_time(g, dev, runs, us);
 
@@ -241,12 +243,12 @@ weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
     for (int s = 0; s < CALIBRATION_SWEEPS; s++) {
         weir_status st;
 
-        /* Few cores have enough to do whatever the depth: their time is that of the flops. */
+        /* A few cores are busy at any depth, so their time depends on the flops alone. */
         if (s == SWEEP_DEPTH && c->cores < CALIBRATION_MANY_CORES)
             continue;
         progress_show(progress, (double)s / (4 * CALIBRATION_SWEEPS), "%s of all sizes",
                       sweeps[s].name);
-        /* Cores of a host compute in f32 whatever they read. */
+        /* A host's cores compute in f32 whatever type they read. */
         st = measure(s, dev, c->cores < CALIBRATION_MANY_CORES ? WEIR_F32 : sweeps[s].dtype,
                      c->cores, runs, &c->sweeps[s]);
         if (st)
@@ -257,7 +259,7 @@ weir_status calibration_measure_sweeps(struct calibration *c, weir_device *dev,
 
 /* ---- curves ---- */
 
-/* One operator, launch and all: by itself, or its share of several streams. */
+/* Returns the time of one operator including its launch: alone, or its share on several streams. */
 static double one_us(const struct calibration *c, int sweep, int i, bool beside)
 {
     const struct calibration_sweep *s = &c->sweeps[sweep];
@@ -272,7 +274,7 @@ double calibration_stream_us(const struct calibration *c)
     double least = INFINITY;
 
     if (c->cores < CALIBRATION_MANY_CORES)
-        return 0; /* there they wait for each other */
+        return 0; /* on so few cores even small operators wait for each other */
     for (int s = 0; s < CALIBRATION_SWEEPS; s++)
         if (c->sweeps[s].n)
             least = fmin(least, (c->sweeps[s].beside_us[0] - c->sweeps[s].us[0]) / (STREAMS - 1));
@@ -288,7 +290,7 @@ double calibration_peak(const struct calibration *c, int sweep)
         double rate = fmax(s->amount[i] * s->waste[i] / one_us(c, sweep, i, false),
                            s->amount[i] / one_us(c, sweep, i, true));
 
-        /* of memory, what the largest reaches: smaller ones may come from a cache */
+        /* for memory, the rate of the largest size: smaller ones may be read from a cache */
         best = sweep == SWEEP_MEMORY ? rate : fmax(best, rate);
     }
     return best;
@@ -302,7 +304,7 @@ void calibration_curve(const struct calibration *c, int sweep, double peak, bool
 
     *out = (struct weir__curve){0};
     for (int i = 0; i < s->n; i++) {
-        double us = fmax(one_us(c, sweep, i, beside), least); /* what is larger takes longer */
+        double us = fmax(one_us(c, sweep, i, beside), least); /* times must not decrease */
         double all = s->amount[i] * (beside ? 1 : s->waste[i]);
 
         if (out->n && all <= out->x[out->n - 1])
@@ -313,7 +315,7 @@ void calibration_curve(const struct calibration *c, int sweep, double peak, bool
     }
 }
 
-/* Between the measured sizes by lines along logarithms, beyond the last at its rate. */
+/* Interpolates linearly in logarithms between measured sizes; beyond the last, uses its rate. */
 double calibration_amount_in(const struct calibration *c, int sweep, double us)
 {
     const struct calibration_sweep *s = &c->sweeps[sweep];

@@ -1,4 +1,4 @@
-/* `weir advise`: what keeps operators of a graph from overlapping, by the model. */
+/* `weir advise`: reports what keeps operators from overlapping, according to the model. */
 #include "commands.h"
 #include "json.h"
 #include "ranks.h"
@@ -11,7 +11,7 @@
 
 #define DEFAULT_DEVICE "npu:a3"
 
-enum { MOST_SHOWN = 12 }; /* rows of each table; --json has all */
+enum { MOST_SHOWN = 12 }; /* rows of each table; --json prints all */
 
 static double us(uint64_t ps)
 {
@@ -30,7 +30,7 @@ static const char *stream_of(const struct weir__advice *a, uint32_t rank, uint32
     return weir__predict_stream_name(&a->prediction, rank, (uint32_t)pg->c.stream[node]);
 }
 
-/* ---- for machines ---- */
+/* ---- JSON ---- */
 
 static void json_pairs(struct json *j, const struct weir__advice *a)
 {
@@ -118,7 +118,7 @@ static void print_json(const struct weir__advice *a, const char *device)
     json_object_end(&j);
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static void print_pairs(const struct weir__advice *a)
 {
@@ -144,7 +144,7 @@ static void print_pairs(const struct weir__advice *a)
                      p->gain < 0 ? "more" : "less");
             break;
         case WEIR__APART_ENGINE:
-            snprintf(why, sizeof why, "one has the cores that the other waits for: limit one");
+            snprintf(why, sizeof why, "one holds the cores that the other waits for: limit one");
             break;
         default:
             snprintf(why, sizeof why, "others on '%.40s' and '%.40s' come between: reorder",
@@ -162,7 +162,7 @@ static void print_pairs(const struct weir__advice *a)
 
 static void print_fights(const struct weir__advice *a)
 {
-    printf("\nstreams that fight for one engine\n");
+    printf("\nstreams that compete for one engine\n");
     for (size_t i = 0; i < a->nfights && i < MOST_SHOWN; i++) {
         const struct weir__advice_fight *f = &a->fights[i];
 
@@ -206,7 +206,7 @@ static void print_comms(const struct weir__advice *a)
 {
     if (!a->ncomms)
         return;
-    printf("\ncommunication that nothing hides\n");
+    printf("\nexposed communication\n");
     for (size_t i = 0; i < a->ncomms && i < MOST_SHOWN; i++)
         printf("  rank %u: '%s' takes %.3f us, %.3f us of it exposed\n", a->comms[i].rank,
                node_name(a, a->comms[i].rank, a->comms[i].node), us(a->comms[i].took),
@@ -216,8 +216,8 @@ static void print_comms(const struct weir__advice *a)
 static void print_report(const struct weir__advice *a, const char *device)
 {
     if (a->prediction.run.deadlock)
-        printf("%sthe graph deadlocks%s on %s: `weir check` says how to avoid it; what follows is\n"
-               "about what ran before\n",
+        printf("%sthe graph deadlocks%s on %s: `weir check` says how to avoid it; the tables\n"
+               "below cover only what ran before the deadlock\n",
                term_on(TERM_BAD), term_off(), device);
     else
         printf("%.3f us on %s; %.3f us by dependencies and streams alone\n",
@@ -226,7 +226,7 @@ static void print_report(const struct weir__advice *a, const char *device)
     print_fights(a);
     print_limits(a);
     print_comms(a);
-    printf("\n`weir tune` tries such changes together and keeps those that pay.\n");
+    printf("\n`weir tune` tries such changes together and keeps those that save time.\n");
 }
 
 /* ---- the command ---- */

@@ -1,4 +1,4 @@
-/* `weir calibrate`: the profile of a real device, and how well it predicts graphs there. */
+/* `weir calibrate`: makes the profile of a real device, and tests how well it predicts graphs. */
 #include "commands.h"
 #include "json.h"
 #include "model/calibrate.h"
@@ -18,10 +18,10 @@
 
 enum { CHAIN = 64, ROUNDS = 4, ATTEMPTS = 3, FILES = 256, FILE_ROUNDS = 2 };
 #define GOAL 0.15 /* for compute-bound graphs */
-#define BUSY 0.05 /* of the runs were disturbed; of a core, that others used */
+#define BUSY 0.05 /* threshold for the share of disturbed runs, and of a core that others used */
 
-/* What is timed. Figures come from those before AT_TESTED; those from there on are predicted in
- * the end. The matrix sizes of the two do not meet. */
+/* The graphs that are timed. Those before AT_TESTED are used for the fit; the others are held out
+ * and predicted at the end. The two groups use different matrix sizes. */
 enum {
     AT_ONE,
     AT_TINY,
@@ -61,13 +61,13 @@ struct outcome {
     struct calibration c;
     struct calibration_graph graphs[MOST];
     int n;
-    double measured[MOST];  /* us; NaN where there is no such kernel */
-    double predicted[MOST]; /* from AT_TESTED on */
+    double measured[MOST];  /* us; NaN if the device has no such kernel */
+    double predicted[MOST]; /* us, from AT_TESTED on */
     struct calibration_runs runs;
-    double foreign; /* share of a core that others had meanwhile */
+    double foreign; /* share of a core that other programs used meanwhile */
     int attempts;
     const char *path; /* of the profile; NULL if it is not kept */
-    const char *file; /* the same, or what becomes standard output */
+    const char *file; /* the same, or the temporary file for standard output */
     bool json, verify, kept;
     char scratch[64];
 };
@@ -94,8 +94,8 @@ static double disturbed(const struct outcome *o)
 
 /* ---- measuring and fitting ---- */
 
-/* All graphs, once. The least of all rounds counts: others on the machine disturb for a while,
- * not always. */
+/* Measures all graphs once and keeps the least time of all rounds, as disturbances on the machine
+ * are temporary. */
 static weir_status measure_round(struct outcome *o, weir_device *dev, struct progress *progress,
                                  double done, double rounds)
 {
@@ -110,7 +110,7 @@ static weir_status measure_round(struct outcome *o, weir_device *dev, struct pro
     o->c.memory_gb_s = fmax(o->c.memory_gb_s, all);
     o->c.launch_us = fmin(o->c.launch_us, us);
     for (int k = 0; k < o->n + AT_TESTED; k++) {
-        int i = k < o->n ? k : k - o->n; /* what figures come from: before the others and after */
+        int i = k < o->n ? k : k - o->n; /* graphs of the fit run twice: first and last */
 
         if (i >= NKNOWN && done >= FILE_ROUNDS)
             continue;
@@ -135,7 +135,7 @@ static weir_status measure(struct outcome *o, weir_device *dev)
     return st;
 }
 
-/* Gigaflops a second of one core: the geometric mean of two sizes. */
+/* Returns the gigaflops per second of one core: the geometric mean of two sizes. */
 static double rate_of(const struct outcome *o, int first)
 {
     double sum = 0;
@@ -150,7 +150,7 @@ static double rate_of(const struct outcome *o, int first)
     return exp(sum / 2);
 }
 
-/* Of a type: flops of products that take as long in f16, the other way round; of two sizes. */
+/* Returns calibration.ratio of a type: the geometric mean of two sizes. */
 static double ratio_of(const struct outcome *o, int first)
 {
     double sum = 0;
@@ -194,7 +194,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the profile says of its own error: of all graphs that no figure comes from. */
+/* Computes the profile's own error from all held-out graphs. */
 static void hold_out(struct outcome *o)
 {
     double errors[MOST];
@@ -212,7 +212,7 @@ static void hold_out(struct outcome *o)
     o->c.worst_error = errors[n - 1];
 }
 
-/* Graph files that cannot be loaded are told before anything is measured. */
+/* Loads the graph files before anything is measured, so that errors in them are reported early. */
 static weir_status try_files(const struct outcome *o, weir_device *dev)
 {
     weir_status st = WEIR_OK;
@@ -242,7 +242,7 @@ static int calibrate(struct outcome *o, weir_device *dev)
     o->c.cores = props.cores.cube > 1024 ? 1024 : props.cores.cube;
     o->c.memory_gib = fmax(0.001, (double)props.memory_bytes / (double)(1 << 30));
     o->c.launch_us = INFINITY;
-    /* Many cores have nothing to do yet where few are busy. */
+    /* Sizes that keep a few cores busy leave many cores idle: use larger ones. */
     for (int i = AT_F16; i < AT_TESTED && o->c.cores >= CALIBRATION_MANY_CORES; i++)
         o->graphs[i].n = known[i].n * 3;
     for (int i = 0; i < o->n; i++)
@@ -341,15 +341,15 @@ static void print_table(const struct outcome *o)
     term_table_print(&t, 2);
 }
 
-/* weir's own threads take cores from each other as well, and that is no one else's doing. */
+/* Says who caused the preemptions: weir's own threads also preempt each other. */
 static void print_disturbance(const struct outcome *o)
 {
-    printf("  the system took a core away in %.0f %% of the runs: ", 100 * disturbed(o));
+    printf("  the system preempted a thread in %.0f %% of the runs: ", 100 * disturbed(o));
     if (o->foreign > BUSY)
-        printf("the machine was busy, other programs or the hypervisor had %.0f %% of a core\n",
+        printf("the machine was busy, other programs or the hypervisor used %.0f %% of a core\n",
                100 * o->foreign);
     else
-        printf("for weir's own threads, nobody else used the machine\n");
+        printf("for another thread of weir, as no other program used the machine\n");
 }
 
 static void print_report(const struct outcome *o)
@@ -368,10 +368,9 @@ static void print_report(const struct outcome *o)
         c->launch_us, c->graph_launch_us, c->dispatch_us, c->stream_us);
     printf("  hop by an event   %10.3f us\n", c->event_us);
     print_table(o);
-    printf(
-        "\n  of %d graphs that no figure comes from half are predicted within %.1f %%, all within "
-        "%.1f %%",
-        o->c.held_out, 100 * o->c.median_error, 100 * o->c.worst_error);
+    printf("\n  of %d held-out graphs half are predicted within %.1f %%, all within "
+           "%.1f %%",
+           o->c.held_out, 100 * o->c.median_error, 100 * o->c.worst_error);
     printf("\n  compute-bound graphs are predicted within %.1f %%", 100 * worst(o));
     if (worst(o) > GOAL)
         printf("; the aim is %.0f %%", 100 * GOAL);
@@ -391,7 +390,7 @@ static int run(struct outcome *o, weir_device *dev)
     double foreign, start;
     int file, status;
 
-    if (o->file && weir__file_check_writable(o->file)) { /* said before anything is measured */
+    if (o->file && weir__file_check_writable(o->file)) { /* fail before anything is measured */
         fprintf(stderr, "weir calibrate: %s\n", weir_last_error());
         return EXIT_FAILED;
     }
@@ -415,7 +414,7 @@ static int run(struct outcome *o, weir_device *dev)
     if (status >= 0)
         return status;
     if (cli_is_standard(o->path))
-        ; /* standard output has the profile */
+        ; /* standard output gets the profile */
     else if (o->json)
         print_json(o);
     else
@@ -464,7 +463,7 @@ int weir_cmd_calibrate(int argc, char **argv)
         return cli_complain("calibrate", st);
     if ((status = cli_output_open("calibrate", o.path, &out)) < 0) {
         o.file = out.path;
-        status = run(&o, dev); /* a profile that --verify finds wanting is written too */
+        status = run(&o, dev); /* the profile is written even if --verify fails */
         written = cli_output_close("calibrate", &out, o.kept ? EXIT_FINE : EXIT_FAILED);
         if (!status && o.path)
             status = written;

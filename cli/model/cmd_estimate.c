@@ -1,4 +1,4 @@
-/* `weir estimate`: how fast a language model will be on a modelled device. */
+/* `weir estimate`: predicts how fast a language model will be on a modelled device. */
 #include "model/estimate.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 #include "commands.h"
 #include "ranks.h"
 
-enum { MOST_CORES = 65535 }; /* of a die, of one kind */
+enum { MOST_CORES = 65535 }; /* of one kind on a die */
 
-/* What the options say, before it is checked. */
+/* The texts of the options, before they are checked. */
 struct words {
     const char *spec, *ranks, *tp, *ep, *pp, *batch, *prompt, *output, *quant, *placement, *mtp;
     const char *cores, *imbalance, *jitter, *ttft, *tpot, *most, *graph, *prefill_graph;
@@ -26,7 +26,7 @@ static int bad_value(const char *option, const char *value, const char *what)
     return EXIT_USAGE;
 }
 
-/* returns  -1, or the exit status after a complaint. */
+/* returns  -1, or the exit status after printing an error. */
 static int read_number(const char *option, const char *value, double least, double most,
                        double *out)
 {
@@ -41,7 +41,7 @@ static int read_number(const char *option, const char *value, double least, doub
     return bad_value(option, value, what);
 }
 
-/* The same of a whole number. */
+/* The same for a whole number. */
 static int read_whole(const char *option, const char *value, double least, double most, double *out)
 {
     int status = read_number(option, value, least, most, out);
@@ -76,7 +76,7 @@ static int read_name(const char *option, const char *value, const char *const *n
     return bad_value(option, value, what);
 }
 
-/* "16+32": cube and vector cores. */
+/* Reads cube and vector cores, such as "16+32". */
 static int read_cores(const char *value, struct weir__deploy *d)
 {
     unsigned long cube, vector = 0;
@@ -87,7 +87,7 @@ static int read_cores(const char *value, struct weir__deploy *d)
     cube = strtoul(value, &end, 10);
     if (*end == '+')
         vector = strtoul(end + 1, &end, 10);
-    /* strtoul takes signs and blanks, which are no part of a count. */
+    /* strtoul accepts signs and blanks, which are invalid in a count. */
     if (strspn(value, "0123456789+") != strlen(value) || strstr(value, "++") || *end || !cube ||
         !vector || cube > MOST_CORES || vector > MOST_CORES)
         return bad_value("--attention-cores", value, "cube and vector cores such as 16+32");
@@ -129,7 +129,7 @@ static weir_status write_text(FILE *f, const void *user)
 {
     const struct weir__text *text = user;
 
-    (void)fwrite(text->data, 1, text->size, f); /* what fails is seen at the end */
+    (void)fwrite(text->data, 1, text->size, f); /* the caller checks for errors at the end */
     return WEIR_OK;
 }
 
@@ -164,7 +164,7 @@ static int estimate_once(struct estimate_job *job, const struct words *w)
     job->as_asked = job->d.placement == e.d.placement;
     job->d = e.d;
     if (cli_is_standard(w->graph) || cli_is_standard(w->prefill_graph))
-        ; /* standard output has the graph */
+        ; /* standard output gets the graph */
     else if (job->json)
         estimate_print_json(job, &e);
     else
@@ -174,7 +174,7 @@ static int estimate_once(struct estimate_job *job, const struct words *w)
     return status ? status : write_graph(job, true, w->prefill_graph);
 }
 
-/* A graph file, as weir and a compiled model's dump have it, rather than a config.json. */
+/* True for a graph file (of weir, or a dump of a compiled model); false for a config.json. */
 static bool is_graph(const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -230,7 +230,7 @@ static int run(struct words *w, const char *path)
         (status = read_number("--rate", w->rate, 1e-6, 1e6, &job.rate)) >= 0)
         return status;
     if (w->search && w->serve) {
-        fputs("weir estimate: --search and --serve are two questions: ask one\n", stderr);
+        fputs("weir estimate: --search and --serve cannot be combined: give one of them\n", stderr);
         return EXIT_USAGE;
     }
     job.html = w->html;

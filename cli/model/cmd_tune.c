@@ -1,4 +1,5 @@
-/* `weir tune`: a faster placement of a graph, found on the model, and what it is made of. */
+/* `weir tune`: finds a faster placement of a graph on the model, and reports what each change
+ * gains. */
 #include "commands.h"
 #include "json.h"
 #include "progress.h"
@@ -49,19 +50,19 @@ static bool poll_search(void *user, const struct weir__tune_progress *p)
     return !interrupted;
 }
 
-/* ---- what comes out ---- */
+/* ---- the report ---- */
 
-/* What `ps` saves of `before`; NaN where either is no time. */
+/* Returns how much less `ps` is than `before`; NaN if either is not a time. */
 static double gain(uint64_t before, uint64_t ps)
 {
     return us(before) - us(ps);
 }
 
-/* Of a profile only times are known. */
+/* Assumptions about operators from a profile, which contains only their times. */
 static const char *const assumptions[] = {
     "operators keep their order on a stream: a profile does not say what they read and write",
     "orders between streams are those of the file; weir trace import says which it assumed",
-    "an operator takes as long as it took, with the cores it had: no limit is tried on it",
+    "an operator takes the time it took in the profile, on the same cores: no limit is tried on it",
 };
 
 static void print_json(const struct tuning *t)
@@ -113,7 +114,7 @@ static void print_json(const struct tuning *t)
     json_object_end(&j);
 }
 
-/* A dash for what a deadlock makes no time. */
+/* Formats a time; NaN, for a deadlock, becomes a dash. */
 static void write_us(char *text, size_t size, const char *format, double value)
 {
     if (isnan(value))
@@ -176,7 +177,8 @@ static void print_report(const struct tuning *t)
 
 /* ---- files ---- */
 
-/* "out.pbtxt" for one graph, "out.R.pbtxt" with the first rank of each for several. */
+/* Returns "out.pbtxt" for a single graph; for several, "out.R.pbtxt" with each graph's first
+ * rank. */
 static char *path_of(const struct tuning *t, uint32_t graph)
 {
     const char *dot = strrchr(t->out, '.'), *slash = strrchr(t->out, '/');
@@ -259,7 +261,7 @@ static int tune(struct tuning *t, const struct cli_ranks *ranks)
     if ((status = write_files(t)) >= 0)
         return status;
     if (cli_is_standard(t->out))
-        ; /* standard output has the graph */
+        ; /* standard output gets the graph */
     else if (t->json)
         print_json(t);
     else

@@ -1,4 +1,4 @@
-/* Between the files of `weir estimate`. */
+/* Shared by the files of `weir estimate`. */
 #ifndef WEIR_CLI_ESTIMATE_H
 #define WEIR_CLI_ESTIMATE_H
 
@@ -11,9 +11,9 @@ struct estimate_job {
     bool json;
     struct weir__llm llm;
     struct weir__deploy d;
-    bool as_asked; /* d is settled, and its placement is the one that was asked for */
-    double ttft, tpot, max_batch; /* of a search, ms; 0 for no limit */
-    const char *html;             /* of a search, or of serving: the page; NULL for none */
+    bool as_asked;                /* d is complete, and its placement is the requested one */
+    double ttft, tpot, max_batch; /* limits of a search, times in ms; 0 for no limit */
+    const char *html;             /* the page of --search or --serve; NULL for none */
     const char *requests;         /* of --serve */
     uint32_t prefill_ranks;
     double rate;
@@ -23,22 +23,22 @@ struct estimate_job {
 void estimate_print(const struct estimate_job *job, const struct weir__estimate *e);
 void estimate_print_json(const struct estimate_job *job, const struct weir__estimate *e);
 
-/* Each does its work and prints. returns  an exit status. */
+/* Each computes and prints its results. returns  an exit status. */
 int estimate_search(struct estimate_job *job);
 int estimate_serve(struct estimate_job *job);
-/* Of a graph file in the place of a model. */
+/* Estimates a graph file instead of a model. */
 int estimate_file(struct estimate_job *job);
 
-/* "microbatch 16+32 prefetch". */
+/* Describes a placement, such as "microbatch 16+32 prefetch". */
 void estimate_placement(const struct weir__deploy *d, char *text, size_t size);
-/* A table of parts, with a title. */
+/* Prints a table of parts with a title. */
 void estimate_print_parts(const char *title, const struct weir__estimate_step *s);
 struct weir__served;
-/* What was served, as charts. returns  an exit status. */
+/* Writes charts of the served requests. returns  an exit status. */
 int estimate_write_served(const struct estimate_job *job, const struct weir__served *s);
-/* The head of a page, with its styles. */
+/* Writes the head of a page, with its styles. */
 void estimate_write_head(FILE *f, const char *title);
-/* What a search found, as a chart. returns  an exit status. */
+/* Writes a chart of the candidates that a search found. returns  an exit status. */
 int estimate_write_page(const struct estimate_job *job, const struct weir__candidate *c, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* `weir estimate --search --html`: what each deployment gives, as a chart that needs no network. */
+/* `weir estimate --search --html`: draws the deployments as a chart that needs no network. */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +15,8 @@ struct page {
     double least_ms, most_ms, most_rate;
 };
 
-/* Latency by its logarithm, since what people want lies in the first few per cent of it. */
+/* The axis of latency is logarithmic: the useful values are in the first few per cent of the
+ * range. */
 static double x_of(const struct page *p, double ms)
 {
     double span = log(p->most_ms / p->least_ms);
@@ -59,7 +60,7 @@ static void write_axes(FILE *f, const struct page *p)
             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, HEIGHT / 2);
 }
 
-/* `front`: those that nothing beats, which a line joins; else the others. */
+/* Draws the points of the Pareto front if `front` is set, else the other points. */
 static void write_points(FILE *f, const struct page *p, bool front)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -129,8 +130,8 @@ static weir_status write_page(FILE *f, const void *user)
     weir_device_get_props(p->job->dev, &props, sizeof props);
     estimate_write_head(f, "weir estimate");
     fprintf(f,
-            "<h1>%s on %u x %s</h1><p>%zu deployments, %g + %g tokens, %s. Red: no other gives a "
-            "token as soon and as many of them; times are within %.0f %% by the profile's error."
+            "<h1>%s on %u x %s</h1><p>%zu deployments, %g + %g tokens, %s. Red: no other is better "
+            "in both latency and throughput; times are within %.0f %% by the profile's error."
             "</p>\n<svg viewBox='0 0 %d %d' width=%d height=%d>\n",
             p->job->llm.family, p->job->d.ranks, props.name, p->n, p->job->d.prompt,
             p->job->d.output, weir__quant_names[p->job->d.quant],

@@ -1,4 +1,4 @@
-/* What `weir estimate` says. */
+/* Prints the results of `weir estimate`. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

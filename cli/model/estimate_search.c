@@ -1,4 +1,4 @@
-/* `weir estimate --search`: the fastest deployments, and what the runners-up lack. */
+/* `weir estimate --search`: prints the fastest deployments, and why the others are slower. */
 #include <math.h>
 #include <stdio.h>
 
@@ -13,12 +13,12 @@ enum { SHOWN = 12 };
 static bool show(void *user, size_t tried, size_t all)
 {
     (void)all;
-    /* how many there are is not known before: batches end where memory or a limit does */
+    /* The total is unknown: larger batches are tried until memory or a limit is exceeded. */
     progress_show(user, fmin(0.99, (double)tried / ((double)tried + 200)), "%zu tried", tried);
     return true;
 }
 
-/* Why `c` is not the first. */
+/* Returns the reason why `c` is not the best. */
 static const char *reason(const struct weir__candidate *best, const struct weir__candidate *c)
 {
     if (c == best)
@@ -96,7 +96,7 @@ static void print_table(const struct weir__candidate *c, size_t n, size_t tried,
     for (size_t i = 0; i < n && shown < SHOWN; i++) {
         char tp[16], pp[16], ep[16], batch[16], how[64], ttft[24], tpot[24], rate[24];
 
-        if (i >= 4 && !c[i].pareto) /* a few runners-up, then only what has a merit */
+        if (i >= 4 && !c[i].pareto) /* the first four, then only those on the Pareto front */
             continue;
         shown++;
         snprintf(tp, sizeof tp, "%u", c[i].d.tp);
@@ -134,7 +134,7 @@ int estimate_search(struct estimate_job *job)
         return st == WEIR_EINVAL ? (cli_complain("estimate", st), EXIT_USAGE)
                                  : cli_complain("estimate", st);
     if (cli_is_standard(job->html))
-        ; /* standard output has the page */
+        ; /* standard output gets the page */
     else if (job->json)
         print_json(c, n, tried, error);
     else if (n)

@@ -1,4 +1,4 @@
-/* `weir estimate --serve`: requests as they arrive; and a graph file in the place of a model. */
+/* `weir estimate --serve`: simulates requests as they arrive. Also estimates graph files. */
 #include "graph/estimate/serve.h"
 
 #include <stdio.h>
@@ -107,7 +107,7 @@ int estimate_serve(struct estimate_job *job)
         return !read || st == WEIR_EINVAL ? EXIT_USAGE : status;
     }
     if (cli_is_standard(job->html))
-        ; /* standard output has the page */
+        ; /* standard output gets the page */
     else if (job->json)
         print_json(&served);
     else

@@ -1,4 +1,4 @@
-/* `weir estimate --serve --html`: how long requests waited, as charts that need no network. */
+/* `weir estimate --serve --html`: draws the requests' latencies as charts that need no network. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,10 +12,10 @@ enum { WIDTH = 900, HEIGHT = 320, LEFT = 90, RIGHT = 20, TOP = 20, BOTTOM = 50 }
 struct page {
     const struct estimate_job *job;
     const struct weir__served *s;
-    double *values; /* room for one of each request */
+    double *values; /* scratch space for one value per request */
 };
 
-/* A chart: x and y from 0 on. */
+/* A chart whose axes start at 0. */
 struct chart {
     const char *title, *x, *y;
     double most_x, most_y;
@@ -31,7 +31,7 @@ static double y_of(const struct chart *c, double y)
     return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (c->most_y > 0 ? y / c->most_y : 0);
 }
 
-/* The least of a few numbers with one or two digits, times a power of ten, that is no less. */
+/* Rounds up to a number of one or two digits times a power of ten. */
 static double round_up(double value)
 {
     static const double steps[] = {1, 1.5, 2, 3, 4, 5, 6, 8, 10};
@@ -92,7 +92,7 @@ static int compare(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* The share of requests that had no more than so many milliseconds. */
+/* Draws the share of requests whose latency is at most x milliseconds. */
 static void write_shares(FILE *f, const struct page *p, const char *title, bool first)
 {
     size_t n = 0;

@@ -1,4 +1,4 @@
-/* `weir run`: how long a graph takes, and why. */
+/* `weir run`: reports how long a graph takes, and why. */
 #include "commands.h"
 #include "run/run.h"
 #include "run/run_job.h"
@@ -35,7 +35,7 @@ static int tell(const struct run_result *r, const weir_device_props *props,
     int status = r->prediction.run.deadlock ? EXIT_FAILED : EXIT_FINE;
 
     if (cli_is_standard(out->html) || cli_is_standard(out->chrome))
-        ; /* standard output has the file */
+        ; /* standard output gets the file */
     else if (out->json)
         run_print_json(r, out->timeline);
     else
@@ -45,7 +45,7 @@ static int tell(const struct run_result *r, const weir_device_props *props,
     return status;
 }
 
-/* Of ranks that are processes the first one tells. */
+/* If ranks are processes, only rank 0 prints. */
 static int run_on(weir_device *dev, const char *spec, struct cli_ranks *ranks,
                   const struct run_job *job, const struct output *out)
 {
@@ -91,10 +91,10 @@ int weir_cmd_run(int argc, char **argv)
         .about =
             "Runs a graph file and says how long it takes and why: the makespan, the same on one\n"
             "stream, what dependencies alone would take, what each engine and stream did, which\n"
-            "communication nothing hides, and the steps that decided the makespan. On npu:PROFILE\n"
+            "communication is exposed, and the steps that decided the makespan. On npu:PROFILE\n"
             "the time is modelled and a deadlock is reported; on cpu it is measured, each rank on\n"
             "a device of its own, and collectives meet in the groups that the files name. Under\n"
-            "weir launch each process is a rank, and the first one tells.",
+            "weir launch each process is a rank, and rank 0 prints the result.",
         .options = options,
         .examples = "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3\n"
                     "  weir run examples/graphs/moe_profile.pbtxt --device npu:a3 --html moe.html\n"

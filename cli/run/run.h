@@ -1,5 +1,5 @@
-/* What `weir run` found, whatever it ran on: filled by run_model.c or run_real.c, told by
- * run_print.c and run_json.c. Times are microseconds. */
+/* The results of `weir run` on any device. run_model.c or run_real.c fills them; run_print.c and
+ * run_json.c print them. Times are in microseconds. */
 #ifndef WEIR_CLI_RUN_H
 #define WEIR_CLI_RUN_H
 
@@ -14,17 +14,18 @@ enum { RUN_ENGINES = WEIR__POOLS };
 
 struct run_stream {
     unsigned rank;
-    const char *name; /* of modelled runs the graph's, else freed with the result */
+    const char *name; /* owned by the graph in modelled runs, else by the result */
     int priority;
     unsigned nodes;
-    double busy, waiting; /* running; ready but without cores */
+    double busy, waiting; /* time running; time ready but without cores */
     double start, end;
 };
 
 struct run_rank {
     const char *file;
     double makespan;
-    double compute, communication, exposed; /* any of the kind; communication alone */
+    double compute, communication; /* time during which any operator of the kind runs */
+    double exposed;                /* time during which only communication runs */
 };
 
 /* A node of the timeline. */
@@ -32,15 +33,15 @@ struct run_span {
     const char *name;
     unsigned rank, stream; /* stream: index into streams */
     weir_engine engine;
-    unsigned blocks, cores; /* cores: the most it may have at once */
+    unsigned blocks, cores; /* cores: the most it may use at once */
     double ready, start, end;
 };
 
-/* A step of what decided the makespan, first to last. */
+/* A step of the path that decided the makespan, first to last. */
 struct run_step {
     unsigned span;          /* index into spans */
-    enum weir__cause cause; /* what it waited for, */
-    const char *cause_name; /* by name; NULL for the beginning */
+    enum weir__cause cause; /* why it waited */
+    const char *cause_name; /* the node it waited for; NULL for the first step */
     unsigned cause_rank;
 };
 
@@ -49,9 +50,9 @@ struct run_result {
     const char *model;
     bool modelled;
     double makespan; /* NaN after a deadlock */
-    double error;    /* of a prediction, as a share of it */
+    double error;    /* relative error of a prediction */
     double serial, critical, dispatch;
-    double utilisation[RUN_ENGINES]; /* NaN where the device has no such engine */
+    double utilisation[RUN_ENGINES]; /* NaN if the device has no such engine */
     double stalled[RUN_ENGINES];     /* cores held without progress */
     size_t memory;
     struct run_stream *streams;
@@ -62,28 +63,30 @@ struct run_result {
     size_t nspans;
     struct run_step *path;
     size_t npath;
-    struct weir__prediction prediction; /* of modelled devices; holds the deadlock */
+    struct weir__prediction prediction; /* modelled devices only; contains the deadlock */
 };
 
-/* Both return -1, or the exit status after a complaint. `parts`: for a trace. */
+/* Both return -1, or the exit status after printing an error. `parts` also records the parts of
+ * nodes, which a trace needs. */
 int run_model(const struct cli_ranks *ranks, bool parts, struct run_result *out);
-/* `spec` is that of `dev`: the other ranks run on devices like it, or are the job's processes. */
+/* `spec` describes `dev`; the other ranks run on devices opened by it, or in the job's
+ * processes. */
 int run_real(const struct cli_ranks *ranks, weir_device *dev, const char *spec,
              const struct run_job *job, struct run_result *out);
 void run_result_free(struct run_result *r);
-/* Says why a graph did not run. returns  EXIT_USAGE if it never can on the device. */
+/* Prints why a graph did not run. returns  EXIT_USAGE if the device can never run it. */
 int run_complain(weir_status status);
 
 void run_print(const struct run_result *r);
-/* `timeline` adds every node. */
+/* With `timeline` the document contains every node. */
 void run_print_json(const struct run_result *r, bool timeline);
 
-/* run_trace.c: the same as a trace, for the page and for Perfetto. NULL: not that one.
- * returns  an exit status, after a complaint. */
+/* run_trace.c: writes the result as a timeline page and as a Chrome trace. A NULL path omits that
+ * file. returns  an exit status; prints an error first. */
 int run_write(const struct run_result *r, const weir_device_props *props, const char *html,
               const char *chrome);
 
-/* "the node before it on its stream", for the causes. */
+/* Describes a cause, such as "the node before it on its stream". */
 const char *run_cause_text(enum weir__cause cause);
 
 #endif

@@ -35,7 +35,7 @@ weir_status run_job_gather(const struct run_job *job, double mine, double *all)
 
 /* ---- traces ---- */
 
-/* A file of this process alone, for what is written and read by path. -1: there is none. */
+/* Creates a temporary file of this process, for functions that take a path. -1 on failure. */
 static int make_file(char *path, size_t size)
 {
     const char *folder = getenv("TMPDIR");
@@ -49,7 +49,7 @@ static weir_status write_trace(const weir_trace *trace, char **bytes, size_t *si
     char path[300];
     int fd = make_file(path, sizeof path);
     weir_status st = fd < 0 ? WEIR_ENOMEM : weir_trace_write_chrome(trace, path);
-    FILE *f = st ? NULL : fopen(path, "rb"); /* it may be another file by now */
+    FILE *f = st ? NULL : fopen(path, "rb"); /* the writer may have replaced the file */
     long end;
 
     *bytes = NULL;
@@ -104,7 +104,7 @@ static weir_status merge_texts(const char *texts, size_t most, const double *siz
     return st;
 }
 
-/* The texts of all ranks, each with room for `most` bytes. */
+/* Gathers the texts of all ranks; each has room for `most` bytes. */
 static weir_status gather_texts(const struct run_job *job, const char *mine, size_t most,
                                 char *texts)
 {
@@ -168,7 +168,8 @@ weir_status run_job_group(const struct run_job *job, const char *name, const int
     return weir_group_split(job->world, ranks, n, &(weir_group_options){.name = name}, out);
 }
 
-/* Of the bytes of all files, by rank; it has room in a double. False if one cannot be read. */
+/* Computes a hash of the bytes of all files, in the order of ranks, that a double can hold. False
+ * if a file cannot be read. */
 static bool digest(const struct cli_ranks *ranks, double *out)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -201,7 +202,7 @@ static int check_files(const struct run_job *job, const struct cli_ranks *ranks)
             return EXIT_USAGE;
         }
     if (!digest(ranks, &mine))
-        mine = -1; /* loading it says why */
+        mine = -1; /* loading the file will report the error */
     if ((st = run_job_gather(job, mine, all)))
         return cli_complain("run", st);
     for (int r = 0; r < job->n; r++)

@@ -1,4 +1,4 @@
-/* `weir run --json`. The keys are a contract: DESIGN names them. */
+/* `weir run --json`. The keys are a contract: see DESIGN. */
 #include "run/run.h"
 
 #include "json.h"

@@ -68,7 +68,7 @@ static void fill_ranks(const struct cli_ranks *ranks, const struct weir__predict
     }
 }
 
-/* at[] says where each node's span is, rank after rank. */
+/* Sets at[] to the index of each node's span, rank after rank. */
 static void fill_spans(const struct weir__prediction *p, struct run_result *out, unsigned *at)
 {
     unsigned stream = 0;
@@ -97,7 +97,7 @@ static void fill_spans(const struct weir__prediction *p, struct run_result *out,
             }
 }
 
-/* From the node that ended last back to the beginning, by what each waited for. */
+/* Follows the causes of waiting from the node that ended last back to the start. */
 static void fill_path(const struct weir__prediction *p, struct run_result *out, const unsigned *at,
                       const size_t *first)
 {

@@ -1,4 +1,4 @@
-/* `weir run`, for people. */
+/* Prints the results of `weir run` as text. */
 #include "run/run.h"
 
 #include "term.h"
@@ -22,7 +22,7 @@ const char *run_cause_text(enum weir__cause cause)
     return texts[cause];
 }
 
-/* Of all times that are printed: microseconds, or the larger unit that a long run wants. */
+/* The unit of all printed times: microseconds, or a larger unit for a long run. */
 struct unit {
     const char *name;
     double us;
@@ -200,7 +200,7 @@ static void print_deadlock(const struct weir__prediction *p)
     if (!p->run.deadlock)
         return;
     weir__prediction_report(p, &text);
-    printf("\n%sdeadlock%s: nothing can move any more\n", term_on(TERM_BAD), term_off());
+    printf("\n%sdeadlock%s: no operator can continue\n", term_on(TERM_BAD), term_off());
     for (const char *line = text.data ? text.data : ""; *line;) {
         const char *end = line;
 

@@ -7,7 +7,7 @@
 
 /* ---- groups ---- */
 
-static const char all_ranks[] = "ranks"; /* of Kernels that meet all others */
+static const char all_ranks[] = "ranks"; /* the group of Kernels that meet all ranks */
 
 static weir_status add_group(struct run_members *s, const char *name, bool kernel, int64_t ranks,
                              int rank)
@@ -34,8 +34,8 @@ static weir_status add_group(struct run_members *s, const char *name, bool kerne
     return WEIR_OK;
 }
 
-/* Those that the graph of a rank names. Kernels name their collective alone, and may say how many
- * ranks it has. */
+/* Adds the groups that a rank's graph names. Kernels name only their collective, and may say how
+ * many ranks it has. */
 static weir_status add_groups(struct run_members *s, const weir_graph *g, int rank)
 {
     weir_status st = WEIR_OK;
@@ -59,8 +59,9 @@ static weir_status add_groups(struct run_members *s, const weir_graph *g, int ra
     return st;
 }
 
-/* Kernels whose collective is not of just those ranks that have it meet all others, as the checker
- * has it. The group of those comes first: it is that of Kernels that no other fits. */
+/* Decides the groups of Kernels. If the number of ranks that a collective names differs from the
+ * number of ranks that have it, its Kernels meet all ranks, as in the checker. The group of all
+ * ranks is moved to the front: it is the default for Kernels without another group. */
 static weir_status settle_kernels(struct run_members *s)
 {
     weir_status st = WEIR_OK;
@@ -91,7 +92,7 @@ static weir_status settle_kernels(struct run_members *s)
     return st;
 }
 
-/* Who is in it: all, or the ranks whose graphs have it, in their order. */
+/* Finds the members of a group: all ranks, or those whose graphs name it, in their order. */
 static weir_status find_ranks(const struct run_members *s, const struct run_group *g, int *ranks,
                               int *n)
 {
@@ -140,7 +141,7 @@ static weir_status make_group(struct run_members *s, struct run_group *g)
 
 /* ---- ranks ---- */
 
-/* Zeros for every input. */
+/* Makes the inputs and fills them with zeros. */
 static weir_status make_inputs(struct run_member *member)
 {
     const weir_graph *g = member->graph;

@@ -1,4 +1,4 @@
-/* `weir run` on devices of real time: what a recorded run took. */
+/* `weir run` on devices of real time: measures a recorded run. */
 #include "run/run.h"
 
 #include "commands.h"
@@ -33,7 +33,7 @@ static int64_t length(const weir_trace *trace)
     return d.nops ? to - from : 0;
 }
 
-/* What the run took on the rank that took longest, in nanoseconds. */
+/* Returns the time of the run on the slowest rank, in nanoseconds. */
 static weir_status longest_of(const struct run_job *job, const weir_trace *trace, double *out)
 {
     double all[WEIR_MAX_RANKS];
@@ -45,7 +45,7 @@ static weir_status longest_of(const struct run_job *job, const weir_trace *trace
     return st;
 }
 
-/* The shortest of a few runs, recorded: the same one on all ranks. */
+/* Records a few runs and keeps the shortest; all ranks keep the same run. */
 static weir_status record(struct run_members *members, size_t *memory, weir_trace **best)
 {
     double took, least = INFINITY;
@@ -82,7 +82,7 @@ static weir_status record(struct run_members *members, size_t *memory, weir_trac
 
 /* ---- reading the trace ---- */
 
-/* The op before `i` on its stream, or -1. */
+/* Returns the operator before `i` on its stream, or -1. */
 static long before_on_stream(const weir_trace_data *d, size_t i)
 {
     return i && d->ops[i - 1].stream == d->ops[i].stream ? (long)i - 1 : -1;
@@ -96,7 +96,7 @@ static int by_start(const void *a, const void *b)
     return (x->started_ns > y->started_ns) - (x->started_ns < y->started_ns);
 }
 
-/* What op `i` waited for last: the one that ended last of those before it. */
+/* Returns the predecessor of operator `i` that ended last. */
 static long awaited(const weir_trace_data *d, size_t i, enum weir__cause *cause)
 {
     const weir_trace_op *op = &d->ops[i];
@@ -115,7 +115,7 @@ static long awaited(const weir_trace_data *d, size_t i, enum weir__cause *cause)
     return last;
 }
 
-/* The longest chain of operators that had to follow each other, by what each took. */
+/* Returns the length of the longest chain of dependent operators. */
 static double longest_chain(const weir_trace_data *d, const weir_trace_op **sorted, double *chain)
 {
     double longest = 0;
@@ -165,7 +165,7 @@ static void fill_path(const weir_trace_data *d, struct run_result *out)
     }
 }
 
-/* Devices were opened in the order of their ranks. */
+/* Returns the rank that used the device. */
 static unsigned rank_of(const weir_trace_data *d, uint32_t device)
 {
     return (unsigned)d->devices[device].rank;
@@ -203,7 +203,7 @@ static void fill_spans(const weir_trace_data *d, struct run_result *out, int64_t
     out->nspans = d->nops;
 }
 
-/* All ranks' devices are alike. */
+/* Precondition: all ranks' devices are of one kind. */
 static void fill_engines(const weir_trace_data *d, struct run_result *out)
 {
     const weir_trace_device *dev = d->devices;
@@ -268,8 +268,9 @@ static int fill(const weir_trace *trace, const struct cli_ranks *ranks, struct r
 
 /* ---- the command ---- */
 
-/* Ranks whose collectives do not meet would only end by a timeout. Cores are no question here:
- * in real time collectives take theirs once all ranks are there. WEIR_ECONFLICT says why. */
+/* Checks that the ranks' collectives meet: otherwise the run would only end by a timeout. Does not
+ * check cores, as in real time a collective takes its cores only when all ranks have arrived.
+ * WEIR_ECONFLICT, with the reason, if they do not meet. */
 static weir_status check_rendezvous(const struct run_members *members)
 {
     const weir_check_options quick = {.policies = WEIR_POLICY_BATCH, .max_states = 1};
@@ -308,7 +309,7 @@ static weir_status run_both(struct run_members *members, struct run_result *out,
     return st;
 }
 
-/* -1, or the exit status after a complaint. */
+/* Returns -1, or the exit status after printing an error. */
 static int check_ranks(const struct cli_ranks *ranks)
 {
     if (ranks->nranks > WEIR_MAX_RANKS) {

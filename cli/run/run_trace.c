@@ -1,4 +1,4 @@
-/* What `weir run` found as a trace. */
+/* Converts the results of `weir run` to a trace. */
 #include "commands.h"
 #include "run/run.h"
 
@@ -15,8 +15,8 @@ struct tables {
     weir_trace_wait *waits;
     weir_trace_part *parts;
     uint32_t nwaits, nparts;
-    char model[192]; /* of the devices, with the error of what is predicted */
-    uint32_t *at;    /* of a modelled run: where each node is, rank after rank; else per span */
+    char model[192]; /* of the devices, with the error of predictions */
+    uint32_t *at;    /* index of each node, rank after rank, in a modelled run; else per span */
 };
 
 static int64_t ns_of(double us)
@@ -41,7 +41,7 @@ static void add_wait(struct tables *t, uint32_t op, uint32_t source)
     };
 }
 
-/* Of a measured run only the path is known. */
+/* Adds the waits of a measured run, of which only those on the path are known. */
 static void fill_path_waits(struct tables *t, const struct run_result *r, uint32_t *source)
 {
     for (size_t i = 0; i < r->nspans; i++)
@@ -54,15 +54,15 @@ static void fill_path_waits(struct tables *t, const struct run_result *r, uint32
             add_wait(t, i, source[i]);
 }
 
-/* Of a modelled run, all waits of one rank, whose spans begin at `span`; `at` has room for
- * its nodes. returns  where the next rank's begin. */
+/* Adds all waits of one rank of a modelled run. Its spans begin at `span`; `at` has room for its
+ * nodes. returns  the first span of the next rank. */
 static uint32_t fill_rank_waits(struct tables *t, const struct weir__prediction *p, uint32_t rank,
                                 uint32_t span, uint32_t *at)
 {
     const struct weir__replay_program *program = &p->graphs[p->graph_of[rank]].program;
     const struct weir__sim_span *spans = p->run.spans[rank];
 
-    for (int round = 0; round < 2; round++) { /* where each node is, then what it waits for */
+    for (int round = 0; round < 2; round++) { /* first the nodes' indices, then their waits */
         uint32_t op = span;
 
         for (uint32_t s = 0; s < program->nstreams; s++)
@@ -127,9 +127,9 @@ static void fill_waits(struct tables *t, const struct run_result *r)
     }
 }
 
-/* ---- where blocks ran ---- */
+/* ---- the cores of blocks ---- */
 
-/* Calls `each` with every part of a node that is over, and the cores of one of its blocks. */
+/* Calls `each` with every part of a finished node, and the cores of one of its blocks. */
 static void each_part(struct tables *t, const struct weir__prediction *p, const uint32_t *first,
                       void (*each)(struct tables *t, const struct weir__replay_part *part,
                                    uint32_t op, uint32_t cores))
@@ -153,7 +153,7 @@ static void count_part(struct tables *t, const struct weir__replay_part *part, u
     t->nparts += part->blocks;
 }
 
-/* The machine counts cores; names are given when all parts are there. */
+/* Adds a part without core numbers: the model only counts cores. They are assigned at the end. */
 static void place_part(struct tables *t, const struct weir__replay_part *part, uint32_t op,
                        uint32_t cores)
 {
@@ -191,7 +191,7 @@ static bool fill_parts(struct tables *t, const struct run_result *r)
     return ok;
 }
 
-/* The end of the operator before it on its stream is when a node could have been next. */
+/* An operator counts as queued when the operator before it on its stream has ended. */
 static void fill_ops(struct tables *t, const struct run_result *r)
 {
     for (size_t i = 0; i < r->nspans; i++) {
@@ -262,7 +262,7 @@ static weir_status make_trace(const struct run_result *r, const weir_device_prop
     return weir__trace_name_cores(*out) ? WEIR_OK : WEIR_ENOMEM;
 }
 
-/* One file of the run. */
+/* Writes one file: the page or the Chrome trace. */
 static int write_file(const char *wanted, const char *what, const weir_trace *trace,
                       const char *title)
 {

@@ -1,4 +1,4 @@
-/* `weir trace diff`: what changed between two traces, fit for continuous integration. */
+/* `weir trace diff`: reports what changed between two traces; usable in continuous integration. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "trace/report.h"
 
-/* "5%" or "5". */
+/* Reads "5%" or "5". */
 static bool read_percent(const char *text, double *out)
 {
     char *end;
@@ -18,7 +18,7 @@ static bool read_percent(const char *text, double *out)
     return end != text && !*end && *out >= 0 && isfinite(*out);
 }
 
-/* Without folders, unless only these tell the files apart. */
+/* Returns the path without folders, or with them if both files have the same name. */
 static const char *title_of(const char *path, const char *other)
 {
     const char *slash = strrchr(path, '/'), *other_slash = strrchr(other, '/');

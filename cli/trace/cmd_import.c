@@ -1,4 +1,4 @@
-/* `weir trace import`: graph files from profiles, one for each rank. */
+/* `weir trace import`: makes graph files from profiles, one for each rank. */
 #include "commands.h"
 #include "json.h"
 #include "trace/report.h"
@@ -12,19 +12,19 @@
 enum { MAX_PROFILES = 1024 };
 
 struct importing {
-    const char *out; /* NULL: beside the profile */
+    const char *out; /* NULL: in the profile's folder */
     bool json, all;  /* all: every device of the profile */
     long rank;
     char **profiles;
     int nprofiles;
     weir_trace **traces;            /* by profile */
-    struct weir__graph_rank *ranks; /* what is written */
+    struct weir__graph_rank *ranks; /* the graphs to write */
     int *number;                    /* of each rank, for its file's name */
     int nranks;
     char **paths;
 };
 
-/* "step.pbtxt" for one graph, "step.R.pbtxt" for several. */
+/* Returns "step.pbtxt" for a single graph, "step.R.pbtxt" for several. */
 static char *path_of(const struct importing *im, const char *profile, int number, bool several)
 {
     const char *base = im->out ? im->out : profile;
@@ -42,7 +42,8 @@ static char *path_of(const struct importing *im, const char *profile, int number
     return path;
 }
 
-/* Which rank each graph is of: as the profiles say if they all say something else, or in order. */
+/* Sets the rank of each graph: that in its profile if all profiles name different ranks, else in
+ * order. */
 static void number_ranks(struct importing *im)
 {
     bool differ = true;
@@ -113,7 +114,7 @@ static int write_graphs(struct importing *im)
         }
         im->ranks[i].path = im->paths[i];
     }
-    if (one) { /* which may be standard output */
+    if (one) { /* a single file may be standard output */
         if ((status = cli_output_open("trace import", im->paths[0], &file)) >= 0)
             return status;
         im->ranks[0].path = file.path;
@@ -176,10 +177,9 @@ static void print_text(const struct importing *im)
                    devices_of(r->trace), im->rank);
     }
     if (assumed)
-        printf("assumed: no wait says so, but the one had ended when the other started\n");
+        printf("assumed: no wait says so, but one operator had ended when the other started\n");
     if (alone)
-        printf("%d collectives meet no others, since not every rank has as many of their names\n",
-               alone);
+        printf("%d collectives meet no others: ranks have different numbers of that name\n", alone);
 }
 
 static void free_all(struct importing *im)

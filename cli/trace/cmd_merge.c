@@ -1,4 +1,4 @@
-/* `weir trace merge`: the traces of the ranks of a job as one, on the clock of rank 0. */
+/* `weir trace merge`: merges the traces of a job's ranks, on the clock of rank 0. */
 #include <stdio.h>
 #include <stdlib.h>
 

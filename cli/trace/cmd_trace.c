@@ -1,4 +1,4 @@
-/* `weir trace`: shows a timeline, converts and imports; the rest of it is beside this file. */
+/* `weir trace`: shows and converts timelines. Its subcommands are in the other files here. */
 #include "commands.h"
 #include "complete.h"
 #include "json.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those who name a graph file are told what shows one. */
+/* True for a graph file, for which the error names the right command. */
 static bool is_graph_file(const char *path)
 {
     static const char end[] = ".pbtxt";
@@ -44,7 +44,7 @@ static const char *base_name(const char *path)
 
 /* ---- show, compare, convert ---- */
 
-/* One file that `write` makes of the traces. */
+/* Writes one file of the traces. */
 static int write_file(const char *wanted, const char *what, weir_trace *const *traces,
                       const char *const *titles, int n)
 {
@@ -132,8 +132,8 @@ int weir_cmd_trace(int argc, char **argv)
                     "       weir trace watch PID | -- COMMAND...\n"
                     "       weir trace import PROFILE... [--out FILE] [--rank N] [--json]",
         .about =
-            "Shows what ran when: the streams as a chart, the critical path and what held each\n"
-            "of its operators, how busy the cores were. Reads traces of weir and profiles of\n"
+            "Shows what ran when: the streams as a chart, the critical path and why each of its\n"
+            "operators waited, how busy the cores were. Reads traces of weir and profiles of\n"
             "PyTorch, Ascend and Nsight Systems in Chrome's format. Two files are compared,\n"
             "on one time axis in the page; `weir trace diff` says what changed between them,\n"
             "`weir trace import` makes a graph file of one.",

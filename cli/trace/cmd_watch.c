@@ -1,4 +1,4 @@
-/* `weir trace watch`: the timeline of a running program, in the browser while it grows. */
+/* `weir trace watch`: shows the timeline of a running program in the browser while it grows. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ enum { TICK_MS = 100 };
 struct watching {
     struct watched program;
     struct watch_server server;
-    pid_t child;   /* that this command started, 0 for none */
+    pid_t child;   /* started by this command; 0 for none */
     int exit_code; /* of the child, -1 while it runs */
     char *page;
     size_t size;
@@ -49,7 +49,7 @@ static double now(void)
 
 static const char live[] = "<meta name=\"weir-live\" content=\"\">";
 
-/* The page of a trace, marked as one that asks for itself again. */
+/* Makes the page of a trace, with a mark that makes the page reload its data. */
 static bool write_page(struct watching *w, const char *path, const weir_trace *trace,
                        const char *title)
 {
@@ -75,7 +75,7 @@ static bool write_page(struct watching *w, const char *path, const weir_trace *t
     return true;
 }
 
-/* Of what the program sent last, or of nothing yet. */
+/* Makes the page of the last received trace, or of an empty one. */
 static bool make_page(struct watching *w)
 {
     static const weir_trace_data none;
@@ -94,7 +94,7 @@ static bool make_page(struct watching *w)
         trace = NULL;
     made = trace && write_page(w, file.path, trace, title);
     weir_trace_free(trace);
-    /* Only its file was wanted, not standard output. */
+    /* The page is needed as a file: a failed status discards it instead of printing it. */
     (void)cli_output_close("trace watch", &file, EXIT_FAILED);
     if (made)
         w->shown = w->program.version;
@@ -152,7 +152,7 @@ static void look_after_child(struct watching *w)
 
 static bool is_over(struct watching *w, bool quit)
 {
-    /* What a child that has ended said last is still to be read. */
+    /* A child that has ended may still have its last trace in the socket. */
     bool over = w->program.ended || (w->exit_code >= 0 && w->program.socket < 0);
 
     if (over && !w->announced && !quit) {
@@ -222,7 +222,7 @@ static int watch(struct watching *w, bool quit, const char *html)
         watched_ask(&w->program);
     status = html ? write_last(w, html) : EXIT_FINE;
     if (w->child && w->exit_code < 0) {
-        kill(w->child, SIGINT); /* as the terminal would have done */
+        kill(w->child, SIGINT); /* as Ctrl-C in a terminal does */
         (void)waitpid(w->child, NULL, 0);
     }
     return status ? status : w->exit_code > 0 ? EXIT_FAILED : EXIT_FINE;
@@ -236,7 +236,7 @@ static int no_program(const char *folder)
     return EXIT_USAGE;
 }
 
-/* What follows "--" is the command. */
+/* Splits off the command after "--". */
 static char **split_command(int *argc, char **argv)
 {
     for (int i = 1; i < *argc; i++)
@@ -264,8 +264,8 @@ int trace_watch_command(int argc, char **argv)
         .about =
             "Shows the timeline of a running program in the browser while it grows. The program\n"
             "needs no change: it was started with WEIR_WATCH=1, or is started by this command.\n"
-            "Only this machine and only who has the address, with its token, can look. Without\n"
-            "a PID the programs that can be watched are listed. The newest operators are kept.",
+            "The page is reachable only from this machine, at an address with a secret token.\n"
+            "Without a PID, lists the programs that can be watched. Shows the newest operators.",
         .options = options,
         .examples = "  weir trace watch -- python train.py\n"
                     "  WEIR_WATCH=1 ./program & weir trace watch $!\n",

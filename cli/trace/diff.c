@@ -1,4 +1,4 @@
-/* Two traces side by side: how often and how long by operator, by module and by line. */
+/* Compares two traces: counts and times by operator, by module and by line. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct row {
 struct rows {
     struct row *rows;
     size_t n;
-    bool cut; /* names are shown in part */
+    bool cut; /* names are shortened */
 };
 
 struct diff {
@@ -33,8 +33,8 @@ struct diff {
 
 /* ---- counting ---- */
 
-/* The module an operator belongs to: its super kernel, or what stands before the last '/' of
- * its name; "" if neither is there. */
+/* Returns the module of an operator: its scope, or the part of its name before the last '/'; "" if
+ * it has neither. */
 static char *module_of(const weir_trace_op *op)
 {
     const char *slash = strrchr(op->name, '/');
@@ -49,7 +49,7 @@ static char *name_of(const weir_trace_op *op, bool wide)
     return strdup(wide ? op->name : weir__plain_name(op->name).text);
 }
 
-/* What operators are counted by. */
+/* The key by which operators are counted. */
 enum group { NAME, MODULE, LINE };
 
 static char *group_of(const weir_trace_op *op, enum group group, bool wide)
@@ -80,7 +80,8 @@ static void rows_free(struct rows *r)
     *r = (struct rows){.rows = NULL};
 }
 
-/* A row for each operator, then one for each group. False when out of memory. */
+/* Makes a row for each operator, then merges them into one for each group. False when out of
+ * memory. */
 static bool count(const struct diff *d, enum group group, bool wide, struct rows *out)
 {
     size_t n = 0;
@@ -119,7 +120,7 @@ static bool count(const struct diff *d, enum group group, bool wide, struct rows
     out->n = n;
     qsort(out->rows, out->n, sizeof *out->rows, most_changed_first);
     if (group != NAME && out->n == 1 && !*out->rows[0].name)
-        rows_free(out); /* nobody has one */
+        rows_free(out); /* no operator has a module or line */
     return true;
 }
 
@@ -147,7 +148,7 @@ static int diff_make(weir_trace *const *traces, const struct trace_diff_options 
     }
     if (d->makespan[0] > 0)
         d->slower = 100 * (d->makespan[1] / d->makespan[0] - 1);
-    /* If A took no time at all, B is slower by more than any share of it. */
+    /* If A took no time, B exceeds every limit as soon as it takes time. */
     d->failed =
         !isnan(opt->limit) && (isnan(d->slower) ? d->makespan[1] > 0 : d->slower > opt->limit);
     if ((opt->by_name && !count(d, NAME, opt->wide, &d->names)) ||
@@ -160,7 +161,7 @@ static int diff_make(weir_trace *const *traces, const struct trace_diff_options 
     return EXIT_FINE;
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 struct text {
     char text[64];
@@ -206,7 +207,7 @@ static struct sentence verdict(const struct diff *d)
     return out;
 }
 
-/* `cut` holds the text where it is not the whole name. */
+/* Returns the name to show; a shortened one is stored in *cut. */
 static const char *shown_name(const struct rows *rows, size_t i, struct weir__short_name *cut)
 {
     const char *name = rows->rows[i].name;
@@ -267,7 +268,7 @@ int trace_diff_print(weir_trace *const *traces, const char *const *titles,
 
 /* ---- Markdown, for a pull request ---- */
 
-/* What would end a cell or begin markup is written as itself. */
+/* Writes a cell; escapes characters that would end the cell or begin markup. */
 static void put_cell(const char *text)
 {
     for (; *text; text++) {

@@ -55,7 +55,7 @@ static int by_index(const void *x, const void *y)
     return (a->index > b->index) - (a->index < b->index);
 }
 
-/* Streams that ran something, the busiest MAX_ROWS of them in their order. */
+/* Finds the streams that ran something: the busiest MAX_ROWS of them, in their order. */
 static struct stream *find_streams(const weir_trace_data *d, size_t *n, size_t *left_out)
 {
     struct stream *s = calloc(d->nstreams + 1, sizeof *s);
@@ -89,7 +89,7 @@ struct rows {
 static void name_rows(struct rows *rows, const weir_trace_data *d, const struct stream *s, size_t n,
                       double makespan)
 {
-    bool several = false; /* ranks; a device that did nothing is none */
+    bool several = false; /* whether more than one device ran something */
 
     for (size_t i = 1; i < n; i++)
         several |= d->streams[s[i].index].device != d->streams[s[0].index].device;
@@ -124,7 +124,7 @@ void trace_gantt_print(const weir_trace *trace, int indent)
     streams = find_streams(&d, &n, &left_out);
     if ((bars = calloc(d.nops, sizeof *bars)) && streams) {
         name_rows(&rows, &d, streams, n, (double)(sum.last_ns - sum.first_ns));
-        for (size_t row = 0, i = 0; i < d.nops; i++) { /* operators come by stream */
+        for (size_t row = 0, i = 0; i < d.nops; i++) { /* operators are sorted by stream */
             const weir_trace_op *op = &d.ops[i];
 
             for (row = 0; row < n && streams[row].index != op->stream;)
@@ -149,7 +149,7 @@ void trace_gantt_print(const weir_trace *trace, int indent)
 
 /* ---- the report ---- */
 
-/* Lines of the program get a column where at least one of the steps has one. */
+/* True if at least one step has a line of the program; then the table has a column for lines. */
 static bool has_lines(const weir_trace_data *d, const weir_trace_step *steps, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -178,7 +178,7 @@ static void print_steps(const weir_trace_data *d, const weir_trace_step *steps, 
     term_table_print(&table, 0);
 }
 
-/* Steps that are alike: same operator, stream and line, held by the same. */
+/* A group of steps with the same operator, stream, line and cause. */
 struct repeat {
     const char *name, *stream, *source;
     weir_trace_cause cause;
@@ -206,7 +206,7 @@ static int longest_first(const void *x, const void *y)
     return by ? by : alike(x, y);
 }
 
-/* A long path by what repeats in it, the longest first. */
+/* Prints a long path as groups of equal steps, the longest group first. */
 static int print_repeats(const weir_trace_data *d, const weir_trace_step *steps, size_t n,
                          bool wide)
 {

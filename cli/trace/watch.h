@@ -1,4 +1,5 @@
-/* The parts of `weir trace watch`: the program that is watched, and the browser that looks. */
+/* The parts of `weir trace watch`: the connection to the watched program, and the server for the
+ * browser. */
 #ifndef WEIR_CLI_TRACE_WATCH_H
 #define WEIR_CLI_TRACE_WATCH_H
 
@@ -13,21 +14,21 @@ struct watched {
     char folder[96];
     int socket; /* -1: not connected */
     bool met;   /* was connected once */
-    bool ended; /* it has left */
-    char *text; /* its trace as it sent it last; NULL for none yet */
+    bool ended; /* the program has closed the connection */
+    char *text; /* the last received trace; NULL for none yet */
     size_t size;
     unsigned version; /* of that text, from 1 on */
-    char error[160];  /* what it said instead */
+    char error[160];  /* the error that it sent instead of a trace */
 };
 
-/* Connects if that is possible by now. */
+/* Connects if the program accepts connections by now. */
 void watched_meet(struct watched *w);
-/* Asks for the trace and waits for it, seconds at most. */
+/* Asks for the trace and waits for it for a few seconds at most. */
 void watched_ask(struct watched *w);
-/* Takes what it sends unasked: its last trace, then nothing. */
+/* Receives what the program sends without being asked: its last trace, then the end. */
 void watched_hear(struct watched *w);
 void watched_fini(struct watched *w);
-/* Prints who can be watched; returns how many. */
+/* Prints the programs that can be watched; returns their number. */
 int watched_list(const char *folder);
 
 /* ---- the browser (watch_http.c) ---- */
@@ -47,19 +48,20 @@ struct watch_server {
     struct watch_client clients[WATCH_CLIENTS];
 };
 
-/* On 127.0.0.1 only; port 0 for any. False with errno. */
+/* Listens on 127.0.0.1 only; port 0 means any free port. Returns false with errno set. */
 bool watch_server_open(struct watch_server *s, int port);
 void watch_server_close(struct watch_server *s);
-/* A new connection. */
+/* Accepts a new connection. */
 void watch_server_accept(struct watch_server *s, double now);
-/* Reads on. True when a request for the page is complete; others are refused here. */
+/* Reads more of the request. True when a request for the page is complete; refuses other
+ * requests. */
 bool watch_server_read(struct watch_server *s, struct watch_client *c);
 /* Answers with an error, such as "404 Not Found", and closes. */
 void watch_server_refuse(struct watch_client *c, const char *status);
-/* Answers it and closes. `state` is what X-Weir-State says. */
+/* Answers with the page and closes. `state` is the value of X-Weir-State. */
 void watch_server_answer(struct watch_client *c, const char *page, size_t size, unsigned version,
                          const char *state);
-/* Closes connections that have said nothing for long. */
+/* Closes connections that have been silent for too long. */
 void watch_server_expire(struct watch_server *s, double now);
 
 #endif

@@ -1,6 +1,6 @@
-/* The smallest HTTP server that serves one page to one person: it listens on 127.0.0.1, answers
- * only requests whose path is the token, and only if they are addressed to this machine by name,
- * so that a page from elsewhere that got a name for 127.0.0.1 reads nothing. */
+/* A minimal HTTP server for one page. It listens on 127.0.0.1 and answers only requests whose path
+ * is the token and whose Host header names this machine. The check of Host prevents DNS rebinding:
+ * a page from another site whose name resolves to 127.0.0.1 cannot read anything. */
 #include "trace/watch.h"
 
 #include <arpa/inet.h>
@@ -116,7 +116,7 @@ void watch_server_refuse(struct watch_client *c, const char *status)
     drop(c);
 }
 
-/* All of both, whatever differs first. */
+/* Compares in constant time, so that the time does not reveal the token. */
 static bool same(const char *a, const char *b, size_t size)
 {
     unsigned char differs = 0;
@@ -126,7 +126,8 @@ static bool same(const char *a, const char *b, size_t size)
     return !differs;
 }
 
-/* The value of a header, which ends with the line; NULL if it is not there once. */
+/* Returns the value of a header, up to the end of its line; NULL if the header is missing or occurs
+ * more than once. */
 static const char *header(const char *request, const char *name)
 {
     const char *found = NULL;

@@ -1,4 +1,4 @@
-/* The program's socket: see src/trace/watch/watch.h for what is said on it. */
+/* The client side of a program's socket. src/trace/watch/watch.h describes the protocol. */
 #include "trace/watch.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { ANSWER_MS = 10000 };
-#define MOST ((size_t)1 << 30) /* of one answer */
+#define MOST ((size_t)1 << 30) /* bytes of one answer */
 
 static void leave(struct watched *w)
 {
@@ -45,7 +45,7 @@ void watched_meet(struct watched *w)
         w->met = true;
 }
 
-/* False at the end, after too long, or on an error. */
+/* Returns false at the end of the stream, after a timeout, or on an error. */
 static bool receive(struct watched *w, char *to, size_t size)
 {
     while (size) {
@@ -115,7 +115,7 @@ void watched_ask(struct watched *w)
 
     if (w->socket < 0)
         return;
-    /* It may have said its last word already. */
+    /* Do not ask if the program has sent its last trace already. */
     if (poll(&p, 1, 0) <= 0 && send(w->socket, "trace\n", 6, MSG_NOSIGNAL) != 6) {
         leave(w);
         return;
@@ -146,7 +146,7 @@ int watched_list(const char *folder)
         if (*end || end == e->d_name || pid <= 0)
             continue;
         if ((s = connect_to(folder, pid)) < 0) {
-            /* Of a program that was killed. */
+            /* The program may have been killed: then remove its socket. */
             snprintf(path, sizeof path, "%s/%.40s", folder, e->d_name);
             if (kill((pid_t)pid, 0) && errno == ESRCH)
                 (void)unlink(path);

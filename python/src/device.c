@@ -58,7 +58,7 @@ static void forget_device(DeviceObject *d)
 DeviceObject *default_device(void)
 {
     if (default_object && default_object->dev && default_object->forks != weirpy_forks)
-        default_object = NULL; /* the parent's: this process opens its own */
+        default_object = NULL; /* it belongs to the parent process: open a new one */
     if (!default_object || !default_object->dev) {
         DROP(default_object);
         default_object = open_device(NULL);
@@ -117,7 +117,7 @@ static void device_dealloc(PyObject *self)
     if (device_alive(d)) {
         PyObject *kind, *value, *trace;
 
-        /* Held by a DLPack consumer or a NumPy view, it stays open. */
+        /* If a DLPack consumer or a NumPy view holds memory, the device stays open. */
         PyErr_Fetch(&kind, &value, &trace);
         close_device(d);
         PyErr_Restore(kind, value, trace);
@@ -313,7 +313,7 @@ static PyMethodDef device_methods[] = {
      "now() -> int\n\nThe device's clock in nanoseconds; virtual time on modelled devices."},
     {"set_limit", KEYWORDS(device_set_limit),
      "set_limit(cube=-1, vector=-1)\n\nCore limits of streams without limits of their own; -1 "
-     "keeps what is there."},
+     "keeps the present value."},
     {"get_limit", device_get_limit, METH_NOARGS, "get_limit() -> (cube, vector)"},
     {"properties", device_props, METH_NOARGS, "properties() -> dict"},
     {"tagged_stream", KEYWORDS(device_stream),
@@ -344,10 +344,11 @@ static PyObject *set_device(PyObject *self, PyObject *o)
     Py_RETURN_NONE;
 }
 
-/* Work in flight may use memory that Python is about to free, and functions of Python. */
+/* Waits for work in flight, which may use memory that Python is about to free, and functions of
+ * Python. */
 static PyObject *finish(PyObject *self, PyObject *none)
 {
-    bool interrupted = false; /* Ctrl-C: the user will not wait */
+    bool interrupted = false; /* Ctrl-C: stop waiting */
 
     (void)self, (void)none;
     for (DeviceObject *d = open_devices, *next; d && !interrupted; d = next) {
@@ -356,7 +357,7 @@ static PyObject *finish(PyObject *self, PyObject *none)
         Py_INCREF((PyObject *)d);
         if (device_alive(d))
             BLOCKING(st, weir_device_sync(d->dev));
-        next = d->link ? d->next : NULL; /* another thread may have closed it */
+        next = d->link ? d->next : NULL; /* NULL link: another thread has closed it */
         interrupted = PyErr_Occurred() != NULL;
         DROP(d);
     }
@@ -369,7 +370,7 @@ static PyObject *finish(PyObject *self, PyObject *none)
 
 static PyMethodDef functions[] = {
     {"finish", finish, METH_NOARGS,
-     "finish()\n\nWaits for all devices when Python ends; errors of work are no longer news."},
+     "finish()\n\nWaits for all devices when Python ends; ignores errors of work."},
     {"get_device", get_device, METH_NOARGS,
      "get_device() -> Device\n\nThe default device; opened on first use as $WEIR_DEVICE says.\n\n"
      ">>> weir.ones((1,)).device is weir.get_device()\nTrue\n"},

@@ -6,7 +6,7 @@
 PyTypeObject *DTypeType;
 static PyObject *dtypes[WEIR_DTYPE_COUNT];
 
-/* As NumPy, PyTorch and MindSpore spell them; the first is the one that is printed. */
+/* The names in NumPy, PyTorch and MindSpore; the first one is printed. */
 static const char *const names[WEIR_DTYPE_COUNT][3] = {
     [WEIR_F32] = {"float32", "float", "f32"}, [WEIR_F16] = {"float16", "half", "f16"},
     [WEIR_BF16] = {"bfloat16", "", "bf16"},   [WEIR_F64] = {"float64", "double", "f64"},
@@ -35,8 +35,8 @@ static bool find(const char *text, weir_dtype *out)
     return false;
 }
 
-/* A type of this module, a name, or whatever says its name: NumPy's by .name or __name__,
- * PyTorch's by str(). */
+/* Accepts a type of this module, a name, or an object that has a name: NumPy's types have .name or
+ * __name__, PyTorch's have str(). */
 bool to_dtype(PyObject *o, weir_dtype *out)
 {
     PyObject *name;
@@ -101,7 +101,7 @@ static PyObject *reduce(PyObject *self, PyObject *none)
 }
 
 static PyGetSetDef getset[] = {
-    {"name", get_name, NULL, "'float32', as NumPy says it.", NULL},
+    {"name", get_name, NULL, "NumPy's name, such as 'float32'.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of an element.", NULL},
     {"is_floating_point", get_is_floating, NULL, "Whether it is a float.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

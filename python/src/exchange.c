@@ -1,10 +1,11 @@
-/* Memory shared with others: the buffer protocol (NumPy), DLPack (PyTorch and all else). */
+/* Shares memory with other libraries: the buffer protocol (NumPy), and DLPack (PyTorch and
+ * others). */
 #include "ops.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* bfloat16 has no letter in the buffer protocol. */
+/* The buffer protocol has no letter for bfloat16. */
 static const char *const formats[WEIR_DTYPE_COUNT] = {
     [WEIR_F32] = "f", [WEIR_F16] = "e", [WEIR_F64] = "d", [WEIR_I64] = "q",
     [WEIR_I32] = "i", [WEIR_I8] = "b",  [WEIR_U8] = "B",  [WEIR_BOOL] = "?",
@@ -110,7 +111,7 @@ static void drop_owner(void *user)
     drop_later(user);
 }
 
-/* A tensor of the buffer's own memory; the capsule in `owner` lets the buffer go. */
+/* Wraps the buffer's memory in a tensor; the capsule `owner` releases the buffer. */
 static PyObject *wrap_buffer(DeviceObject *d, const Py_buffer *view, weir_dtype dtype,
                              PyObject *owner)
 {
@@ -132,7 +133,7 @@ static PyObject *wrap_buffer(DeviceObject *d, const Py_buffer *view, weir_dtype 
                           view->strides ? strides : NULL, view->buf, drop_owner, owner, &t);
     if (st)
         return raise_status(st);
-    Py_INCREF(owner); /* the tensor's, until drop_owner */
+    Py_INCREF(owner); /* the tensor holds this reference until drop_owner */
     return wrap_tensor(d, t);
 }
 
@@ -196,7 +197,7 @@ static PyObject *from_buffer(PyObject *self, PyObject *args)
 
 static const char legacy_name[] = "dltensor", versioned_name[] = "dltensor_versioned";
 
-/* from_dlpack(capsule, device): takes the capsule's tensor over. */
+/* from_dlpack(capsule, device): takes ownership of the capsule's tensor. */
 static PyObject *from_dlpack(PyObject *self, PyObject *args)
 {
     PyObject *capsule, *device;
@@ -231,7 +232,7 @@ static PyObject *from_dlpack(PyObject *self, PyObject *args)
     return made;
 }
 
-/* The managed structs begin differently; only their deleters are needed here. */
+/* The two managed structs have different layouts; only their deleters are used here. */
 struct legacy {
     char tensor[48]; /* DLTensor */
     void *context;
@@ -248,7 +249,7 @@ static void free_legacy(PyObject *capsule)
     struct legacy *m;
 
     if (!PyCapsule_IsValid(capsule, legacy_name))
-        return; /* a consumer has it */
+        return; /* a consumer owns it now */
     m = PyCapsule_GetPointer(capsule, legacy_name);
     m->deleter(m);
 }
@@ -263,7 +264,7 @@ static void free_versioned(PyObject *capsule)
     m->deleter(m);
 }
 
-/* Whether the consumer asked for DLPack 1.0 or later: max_version=(major, minor). */
+/* True if the consumer asked for DLPack 1.0 or later: max_version=(major, minor). */
 static bool wants_versioned(PyObject *o)
 {
     PyObject *first = is_absent(o) ? NULL : PySequence_GetItem(o, 0);
@@ -274,8 +275,8 @@ static bool wants_versioned(PyObject *o)
     return major >= 1;
 }
 
-/* The values are there for whoever goes on: on the host, or on the stream of the device that the
- * consumer named; None is the default stream, -1 asks for no order. */
+/* Makes the values visible to the consumer: waits for them on the host, or orders the device's
+ * stream that the consumer named after them. None means the default stream, -1 no ordering. */
 static weir_status publish(DeviceObject *d, weir_tensor *t, PyObject *stream)
 {
     int64_t native = 0;
@@ -290,7 +291,7 @@ static weir_status publish(DeviceObject *d, weir_tensor *t, PyObject *stream)
     return native == -1 ? WEIR_OK : weir_tensor_signal_native(t, (void *)(uintptr_t)native);
 }
 
-/* dl_device=(type, id), where it is given, must be the tensor's own. */
+/* Checks dl_device=(type, id): if given, it must be the tensor's own device. */
 static bool check_dl_device(const weir_device *dev, PyObject *o)
 {
     int wanted[2];
@@ -368,7 +369,7 @@ static PyObject *read_into(PyObject *self, PyObject *target)
     if (!device_check(t->device) || PyObject_GetBuffer(target, &view, PyBUF_WRITABLE))
         return NULL;
     BLOCKING(st, weir_tensor_read(t->tensor, view.buf, (size_t)view.len));
-    if (st != WEIR_ETIMEDOUT) /* then the copy is still to come, and the memory must stay */
+    if (st != WEIR_ETIMEDOUT) /* after a timeout the copy is still pending and needs the memory */
         PyBuffer_Release(&view);
     return none_or(st);
 }

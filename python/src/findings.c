@@ -1,4 +1,4 @@
-/* What the static checks find in a graph. */
+/* Runs the static checks on graphs and returns the findings. */
 #include "weirpy.h"
 
 static PyObject *text_list(const char *const *texts, size_t n)
@@ -38,8 +38,8 @@ static PyObject *finding_dict(const weir_finding *f)
 
 enum { MAX_RANKS = 64 };
 
-/* The graphs of all ranks: this one, then the others, whose references are borrowed from
- * `others`, a tuple. */
+/* Collects the graphs of all ranks: `first`, then those in the tuple `others`, as borrowed
+ * references. */
 static Py_ssize_t gather_ranks(GraphObject *first, PyObject *others, weir_graph **graphs)
 {
     Py_ssize_t n = PyTuple_Size(others);

@@ -6,7 +6,7 @@
 
 PyTypeObject *GraphType;
 
-/* What this thread captures, so that functions of its nodes stay alive with it. */
+/* The graph that this thread captures; it keeps the functions of its nodes alive. */
 static _Thread_local GraphObject *capturing;
 
 PyObject *graph_current_calls(void)
@@ -16,7 +16,7 @@ PyObject *graph_current_calls(void)
 
 /* ---- graphs ---- */
 
-/* Takes both over. */
+/* Takes ownership of both. */
 static PyObject *wrap_graph(DeviceObject *d, weir_graph *graph)
 {
     GraphObject *g = (GraphObject *)object_new(GraphType);
@@ -48,7 +48,7 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         !(d = to_device(device)))
         return NULL;
     if ((st = weir_graph_create(d->dev, &graph))) {
-        raise_status(st); /* before the device, perhaps, closes */
+        raise_status(st); /* before DROP, which may close the device and change the error */
         DROP(d);
         return NULL;
     }
@@ -269,7 +269,7 @@ static PyObject *graph_compile(PyObject *self, PyObject *args, PyObject *kwargs)
 
 static PyMethodDef graph_methods[] = {
     {"input", KEYWORDS(graph_input),
-     "input(name, shape, dtype=float32) -> Tensor\n\nA tensor that gets its bytes at each run."},
+     "input(name, shape, dtype=float32) -> Tensor\n\nA tensor whose values each run provides."},
     {"size", graph_size, METH_VARARGS,
      "size(example) -> int\nsize(op, a, b) -> int\n\nA size that each run decides, or one computed "
      "of two: 'add', 'mul', 'floordiv', 'mod', 'min' or 'max'. The number stands for it in shapes "

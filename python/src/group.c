@@ -104,7 +104,7 @@ static void group_dealloc(PyObject *self)
     GroupObject *g = (GroupObject *)self;
 
     if (g->group && device_alive(g->device)) {
-        weir_group_abort(g->group, "a rank let the group go");
+        weir_group_abort(g->group, "a rank dropped the group");
         weir_device_sync(g->device->dev);
         (void)!weir_group_destroy(g->group);
     }
@@ -128,7 +128,7 @@ static bool to_reduce(const char *name, weir_reduce *out)
     return false;
 }
 
-/* ---- collectives that make their result, also in a graph ---- */
+/* ---- collectives that return a new tensor; also usable in a graph ---- */
 
 static PyObject *made(PyObject *self, weir_status st, weir_tensor *out)
 {
@@ -201,7 +201,7 @@ static PyObject *group_exchanged(PyObject *self, PyObject *args)
     return made(self, st, out);
 }
 
-/* ---- and that write it where it is wanted ---- */
+/* ---- collectives that write to a given tensor ---- */
 
 static PyObject *group_all_reduce(PyObject *self, PyObject *args)
 {
@@ -381,7 +381,8 @@ static PyMethodDef methods[] = {
     {"send", group_send, METH_VARARGS, "send(x, to)"},
     {"recv", group_recv, METH_VARARGS, "recv(x, source)"},
     {"ready", group_ready, METH_VARARGS,
-     "ready(source) -> bool\n\nWhether a message of that rank is there which nobody has received."},
+     "ready(source) -> bool\n\nWhether a message from that rank has arrived and not been "
+     "received."},
     {"barrier", group_barrier, METH_NOARGS, "barrier()"},
     {"abort", group_abort, METH_VARARGS,
      "abort(reason=None)\n\nBreaks the group: every rank that waits gets an error."},

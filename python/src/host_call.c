@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 
-/* What was raised becomes the reason of the stream's error, and is shown where such things are. An
- * interrupt, which comes here if this thread also waits, is raised again when the wait is over. */
+/* Turns a raised exception into the reason of the stream's error, and shows it as an unraisable
+ * exception. A KeyboardInterrupt, which may arrive here if this thread also waits, is raised again
+ * after the wait. */
 static weir_status fail_like_python(PyObject *function)
 {
     PyObject *type, *value, *traceback, *name, *text;
@@ -36,7 +37,7 @@ static weir_status fail_like_python(PyObject *function)
     return weir_kernel_fail(WEIR_EKERNEL, reason);
 }
 
-/* Runs on a thread of the library, or on the one that waits. `user` is the function. */
+/* Runs on a thread of the library, or on the waiting thread. `user` is the function. */
 static weir_status call_python(void *user, void *const *in, void *const *out)
 {
     PyObject *call = user, *ins, *outs, *result;
@@ -101,8 +102,8 @@ static bool parse_outputs(PyObject *list, weir_host_call *call)
 
 enum { MAX_IN = 64 };
 
-/* The function stays alive with the graph, or until the stream has passed; where that cannot
- * be arranged, for ever, because it is queued already. */
+/* Keeps the function alive as long as the graph, or until the stream has run it. If that is not
+ * possible it is never freed, because it is queued already. */
 static weir_status keep(PyObject *held, weir_device *dev)
 {
     PyObject *calls = graph_current_calls();

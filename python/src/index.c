@@ -3,13 +3,13 @@
 
 /* A view under construction. */
 struct cursor {
-    weir_tensor *t; /* a handle of its own */
-    int dim;        /* the next one an index applies to */
-    int dropped;    /* those that ints took away */
-    int ndim;       /* of the tensor that is indexed */
+    weir_tensor *t; /* a reference of its own */
+    int dim;        /* the dim to which the next index applies */
+    int dropped;    /* number of dims that ints have removed */
+    int ndim;       /* of the indexed tensor */
 };
 
-/* Takes the step's result over. */
+/* Replaces the view by the result of a step. False with an exception if the step failed. */
 static bool advance(struct cursor *c, weir_status st, weir_tensor *next)
 {
     if (st) {
@@ -35,7 +35,7 @@ static bool by_int(struct cursor *c, PyObject *key)
         return false;
     }
     c->dropped++;
-    /* Counted from the end it stays so: in a graph of open sizes that may be elsewhere. */
+    /* A negative index stays negative: in a graph with open sizes its position varies. */
     st = weir_tensor_slice(c->t, c->dim, at, at == -1 ? INT64_MAX : at + 1, 1, &next);
     if (!advance(c, st, next))
         return false;
@@ -88,7 +88,7 @@ static bool apply(struct cursor *c, PyObject *key, int taken)
     return false;
 }
 
-/* Dims that the keys from `i` on take. */
+/* Counts the dims that the keys from `i` on index. */
 static int count_taken(PyObject *keys, Py_ssize_t i)
 {
     int n = 0;
@@ -98,7 +98,7 @@ static int count_taken(PyObject *keys, Py_ssize_t i)
     return n;
 }
 
-/* A new handle of the view, or NULL. */
+/* Returns a new reference to the view, or NULL with an exception. */
 static weir_tensor *view(PyObject *self, PyObject *key)
 {
     weir_tensor *t = ((TensorObject *)self)->tensor;

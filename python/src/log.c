@@ -1,7 +1,7 @@
-/* The library's messages on their way to Python's logging.
+/* Forwards the library's messages to Python's logging.
  *
- * They come from any thread, with locks of the library held, so nobody waits for the GIL here:
- * a message is put on a list, and Python takes the list when it next can. */
+ * Messages come from any thread, which may hold locks of the library, so this code must not wait
+ * for the GIL. It puts a message on a list, and Python fetches the list in a pending call. */
 #include "weirpy.h"
 
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ int log_deliver(void *user)
     PyObject *module;
 
     (void)user;
-    /* In this order: what comes after the list was taken asks for another call. */
+    /* Clear the flag before taking the list: a message added later then requests another call. */
     atomic_store(&delivery_is_pending, false);
     if (!(m = take_in_order()))
         return 0;
@@ -47,7 +47,7 @@ int log_deliver(void *user)
         PyObject *done =
             module ? PyObject_CallMethod(module, "receive", "is", (int)m->level, m->text) : NULL;
 
-        if (!done) /* a handler that fails must not fail what happened to run */
+        if (!done) /* an error in a handler must not affect the code that is running */
             PyErr_WriteUnraisable(module);
         Py_XDECREF(done);
         free(m);
@@ -72,7 +72,7 @@ static void listen(void *user, weir_log_level level, const char *text)
     while (!atomic_compare_exchange_weak(&waiting, &head, m));
     if (weirpy_ending || atomic_exchange(&delivery_is_pending, true))
         return;
-    if (Py_AddPendingCall(log_deliver, NULL)) /* its list is full: the next one tries again */
+    if (Py_AddPendingCall(log_deliver, NULL)) /* the queue is full: the next message retries */
         atomic_store(&delivery_is_pending, false);
 }
 

@@ -1,10 +1,10 @@
-/* Where the bytes of a device are. */
+/* Statistics of a device's memory. */
 #include "weirpy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The library resets both peaks at once; here each can be reset alone. */
+/* Reads the statistics. The library resets both peaks at once; here each can be reset alone. */
 static void get_stats(const DeviceObject *d, weir_memory_stats *s)
 {
     weir_memory_get_stats(d->dev, s, sizeof *s);

@@ -1,4 +1,4 @@
-/* The module: errors, signals, forks, and what is dropped later. */
+/* The module: errors, signals, forks, and deferred drops of references. */
 #include "weirpy.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ PyObject *raise_status(weir_status status)
 {
     PyObject *errors, *error;
 
-    /* A signal that came meanwhile goes before: the error may be its doing. */
+    /* A pending signal takes precedence: it may have caused the error. */
     if (PyErr_Occurred() || PyErr_CheckSignals())
         return NULL;
     if (!(errors = PyImport_ImportModule("weir.errors")))
@@ -70,7 +70,7 @@ void before_wait(void)
     weir_wait_hook_set(look_for_signals, NULL);
 }
 
-/* ---- what is dropped later ---- */
+/* ---- deferred drops of references ---- */
 
 struct dropped {
     struct dropped *next;
@@ -78,14 +78,14 @@ struct dropped {
 };
 
 static _Atomic(struct dropped *) to_drop;
-static atomic_bool drop_is_pending; /* Python will call drop_all */
+static atomic_bool drop_is_pending; /* a call of drop_all is pending */
 
 static int drop_all(void *user)
 {
     struct dropped *d;
 
     (void)user;
-    /* In this order: what comes after the list was taken asks for another call. */
+    /* Clear the flag before taking the list: an object added later then requests another call. */
     atomic_store(&drop_is_pending, false);
     d = atomic_exchange(&to_drop, NULL);
     while (d) {
@@ -103,14 +103,14 @@ void drop_later(PyObject *object)
     struct dropped *d = malloc(sizeof *d), *head = atomic_load(&to_drop);
 
     if (!d)
-        return; /* a leak is the lesser evil on a thread that must not fail */
+        return; /* leak the object: this thread must not fail */
     d->object = object;
     do
         d->next = head;
     while (!atomic_compare_exchange_weak(&to_drop, &head, d));
     if (weirpy_ending || atomic_exchange(&drop_is_pending, true))
         return;
-    if (Py_AddPendingCall(drop_all, NULL)) /* its list is full: the next one tries again */
+    if (Py_AddPendingCall(drop_all, NULL)) /* the queue is full: the next drop retries */
         atomic_store(&drop_is_pending, false);
 }
 

@@ -1,4 +1,4 @@
-/* Streams as other libraries on the same GPU know them. Handles are numbers here. */
+/* Native streams (CUDA streams) of other libraries on the same GPU. Handles are numbers here. */
 #include "weirpy.h"
 
 static weir_stream *to_stream(PyObject *o)
@@ -48,7 +48,7 @@ static PyObject *stream_signal_native(PyObject *self, PyObject *args)
     return order(args, weir_stream_signal_native);
 }
 
-/* ---- work of others on the current stream ---- */
+/* ---- work of other libraries on the current stream ---- */
 
 static PyObject *native_begin(PyObject *self, PyObject *args)
 {
@@ -75,7 +75,7 @@ static PyObject *native_end(PyObject *self, PyObject *args)
     return none_or(weir_stream_end_native(weir_stream_current(d->dev), (void *)(uintptr_t)native));
 }
 
-/* Whether it may not use all cores, or perhaps not: what open scopes say is not looked at. */
+/* True if a core limit may apply to operators; open scopes are not considered. */
 static PyObject *is_limited(PyObject *self, PyObject *o)
 {
     DeviceObject *d = (DeviceObject *)o;

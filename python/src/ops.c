@@ -1,4 +1,4 @@
-/* Operators, each once: as a function of the module and as a method of Tensor. */
+/* Operators: each is defined once, and is both a function of the module and a method of Tensor. */
 #include "ops.h"
 
 #include "ops_docs.h"
@@ -26,7 +26,7 @@ PyObject *op_call_method(const struct op *op, PyObject *self, PyObject *const *a
     return op->body(slots);
 }
 
-/* ---- tensors from nothing: functions only ---- */
+/* ---- functions without a tensor argument ---- */
 
 static PyObject *empty(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {

@@ -1,10 +1,10 @@
-/* What the files of operators share: how an operator is defined, and its operands. */
+/* Common code of the operators' files: the definition of an operator, and its operands. */
 #ifndef WEIRPY_OPS_H
 #define WEIRPY_OPS_H
 
 #include "weirpy.h"
 
-/* Those that are methods of Tensor as well. */
+/* The operators that are also methods of Tensor. */
 /* clang-format off */
 #define NAMED_OPS(X)                                                                           \
     WEIR_UNARY_LIST(X) WEIR_BINARY_LIST(X) WEIR_COMPARE_LIST(X) WEIR_REDUCE_LIST(X)             \
@@ -25,7 +25,7 @@ NAMED_OPS(DECLARE_OP)
 FUNCTIONS_ONLY(DECLARE_OP)
 #undef DECLARE_OP
 
-/* One operator on parsed arguments: slots as its names say, absent ones NULL. */
+/* An operator. It runs on parsed arguments: one slot per name, NULL for absent ones. */
 struct op {
     const char *name;
     const char *const *names;
@@ -37,8 +37,8 @@ PyObject *op_call_function(const struct op *op, PyObject *const *args, Py_ssize_
 PyObject *op_call_method(const struct op *op, PyObject *self, PyObject *const *args,
                          Py_ssize_t nargs, PyObject *kwnames);
 
-/* Defines an operator: its arguments' names, how many must be there, and a body that gets
- * them in a[]. The list of all is in ops.c. */
+/* Defines an operator: the number of required arguments, the arguments' names, and a body that gets
+ * them in a[]. ops.c lists all operators. */
 #define OP(name, required, ...)                                                         \
     static PyObject *name##_body(PyObject **a);                                         \
     static const char *const name##_names[] = {__VA_ARGS__, NULL};                      \
@@ -56,8 +56,8 @@ PyObject *op_call_method(const struct op *op, PyObject *self, PyObject *const *a
     }                                                                                   \
     static PyObject *name##_body(PyObject **a)
 
-/* Queueing waits only where memory runs out. The GIL is let go all the same: a function of
- * Python that is queued before would need it. */
+/* Queues an operator without the GIL. Queueing blocks only when memory runs out, but then a Python
+ * function that was queued earlier may need the GIL to finish. */
 #define QUEUE(st, call)                     \
     do {                                    \
         PyThreadState *queue_saved_;        \
@@ -70,13 +70,13 @@ PyObject *op_call_method(const struct op *op, PyObject *self, PyObject *const *a
 
 #define DEVICE(o) (((TensorObject *)(o))->device)
 
-/* The new tensor, on the device of `like`; or the exception. */
+/* Returns the new tensor, on the device of `like`; or NULL with an exception. */
 static inline PyObject *result(weir_status st, PyObject *like, weir_tensor *out)
 {
     return st ? raise_status(st) : wrap_tensor(DEVICE(like), out);
 }
 
-/* In-place operators give their tensor back. */
+/* In-place operators return their tensor. */
 static inline PyObject *same(weir_status st, PyObject *self)
 {
     return st ? raise_status(st) : Py_NewRef(self);
@@ -87,7 +87,7 @@ static inline bool is_tensor(PyObject *o)
     return Py_IS_TYPE(o, TensorType);
 }
 
-/* ---- arguments that may be absent: they keep what is there ---- */
+/* ---- optional arguments: an absent one leaves *out or *value at its default ---- */
 
 static inline bool optional_tensor(PyObject *o, const char *what, weir_tensor **out)
 {
@@ -105,7 +105,7 @@ static inline bool optional_double(PyObject *o, const char *what, double *value)
     return is_absent(o) || to_double(o, what, value);
 }
 
-/* As it, where the number is one of a tensor's type: no bits of a large whole number are lost. */
+/* The same for a number of a tensor's type: fails if a large integer would lose bits. */
 static inline bool optional_value(PyObject *o, const char *what, weir_dtype dtype, double *value)
 {
     return is_absent(o) || to_value(o, what, dtype, value);

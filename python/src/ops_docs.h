@@ -39,7 +39,7 @@
 #define DOC_concat                                                         \
     "concat(tensors, dim=0) -> Tensor\n"                                   \
     "\n"                                                                   \
-    "One behind the other along dim; at most 64.\n"                        \
+    "Joins tensors along dim; at most 64.\n"                               \
     "\n"                                                                   \
     ">>> weir.concat([weir.tensor([1.0]), weir.tensor([2.0])]).tolist()\n" \
     "[1.0, 2.0]"
@@ -116,14 +116,14 @@
     "renormalise=True)\n"                                                                          \
     ">>> weights.tolist(), experts.tolist()\n"                                                     \
     "([[1.0]], [[1]])"
-#define DOC_expert_order                                                                          \
-    "expert_order(experts, n, k=1) -> (order, places, ends)\n"                                    \
-    "\n"                                                                                          \
-    "Entries by expert, those of one expert as they stand, as their numbers over k; where each\n" \
-    "went; and where each of the n experts ends.\n"                                               \
-    "\n"                                                                                          \
-    ">>> order, places, ends = weir.expert_order(weir.tensor([2, 0, 2]), 3)\n"                    \
-    ">>> order.tolist(), places.tolist(), ends.tolist()\n"                                        \
+#define DOC_expert_order                                                                        \
+    "expert_order(experts, n, k=1) -> (order, places, ends)\n"                                  \
+    "\n"                                                                                        \
+    "order: the numbers of the entries, divided by k, sorted by expert (stable). places: the\n" \
+    "position of each entry in order. ends: where each of the n experts ends in order.\n"       \
+    "\n"                                                                                        \
+    ">>> order, places, ends = weir.expert_order(weir.tensor([2, 0, 2]), 3)\n"                  \
+    ">>> order.tolist(), places.tolist(), ends.tolist()\n"                                      \
     "([1, 0, 2], [1, 0, 2], [1, 1, 3])"
 #define DOC_expert_sum                                                                        \
     "expert_sum(rows, places, weights=None) -> Tensor\n"                                      \
@@ -136,7 +136,7 @@
 #define DOC_expand                                                    \
     "expand(x, shape) -> Tensor\n"                                    \
     "\n"                                                              \
-    "Sizes of 1 grow, new dims come in front: a view."                \
+    "Expands sizes of 1 and adds new dims in front; a view."          \
     "\n\n"                                                            \
     ">>> weir.expand(weir.tensor([[1.0], [2.0]]), (2, 3)).tolist()\n" \
     "[[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]\n"
@@ -161,7 +161,7 @@
     "Products of groups, such as the experts of a layer. ends says where each group ends: it\n"   \
     "stays on the device and is read when the operator runs. a [m, k] by b [groups, k, n] cuts\n" \
     "rows, [groups, m, k] by [k, n] columns, and [m, k] by [k, n] depth, which gives\n"           \
-    "[groups, m, n]. Groups may be empty; what lies behind the last end is 0. A bias,\n"          \
+    "[groups, m, n]. Groups may be empty; rows or columns after the last end are 0. A bias,\n"    \
     "[groups, n], is for groups of rows.\n"                                                       \
     "\n"                                                                                          \
     ">>> a, b = weir.ones((3, 2)), weir.tensor([[[1.0], [1.0]], [[5.0], [5.0]]])\n"               \
@@ -277,13 +277,13 @@
     ">>> x, one, zero = weir.ones((3, 1, 4)), weir.ones((3, 2)), weir.zeros((3, 2))\n" \
     ">>> weir.rotary(x, one, zero).tolist() == x.tolist()\n"                           \
     "True\n"
-#define DOC_scatter_                                                                   \
-    "scatter_(x, dim, index, source) -> Tensor\n"                                      \
-    "\n"                                                                               \
-    "x[index[i][j]][j] = source[i][j] for dim 0, in place; the last of a place stays." \
-    "\n\n"                                                                             \
-    ">>> x = weir.zeros((3,))\n"                                                       \
-    ">>> weir.scatter_(x, 0, weir.tensor([2, 0]), weir.ones((2,))).tolist()\n"         \
+#define DOC_scatter_                                                             \
+    "scatter_(x, dim, index, source) -> Tensor\n"                                \
+    "\n"                                                                         \
+    "x[index[i][j]][j] = source[i][j] for dim 0, in place; the last write wins." \
+    "\n\n"                                                                       \
+    ">>> x = weir.zeros((3,))\n"                                                 \
+    ">>> weir.scatter_(x, 0, weir.tensor([2, 0]), weir.ones((2,))).tolist()\n"   \
     "[1.0, 0.0, 1.0]\n"
 #define DOC_scatter_add_                                                           \
     "scatter_add_(x, dim, index, source) -> Tensor\n"                              \

@@ -33,12 +33,12 @@
     "\n"                                                                                          \
     ">>> weir.bitwise_left_shift(weir.tensor([1, -3]), 2).tolist()\n"                             \
     "[4, -12]"
-#define DOC_bitwise_not                                                \
-    "bitwise_not(x, out=None) -> Tensor\n"                             \
-    "\n"                                                               \
-    "~x, the bits that x has not, elementwise; of bool: x is false.\n" \
-    "\n"                                                               \
-    ">>> weir.bitwise_not(weir.tensor([0, 5])).tolist()\n"             \
+#define DOC_bitwise_not                                          \
+    "bitwise_not(x, out=None) -> Tensor\n"                       \
+    "\n"                                                         \
+    "~x, the inverted bits, elementwise; of bool: x is false.\n" \
+    "\n"                                                         \
+    ">>> weir.bitwise_not(weir.tensor([0, 5])).tolist()\n"       \
     "[-1, -6]"
 #define DOC_bitwise_or                                                                           \
     "bitwise_or(a, b, out=None) -> Tensor\n"                                                     \

@@ -1,4 +1,4 @@
-/* Elementwise operators, and Python's own that stand for them. */
+/* Elementwise operators, and Python's operators (+, -, ...) that call them. */
 #include "ops.h"
 
 #include <math.h>
@@ -83,7 +83,7 @@ static PyObject *scalar_tensor_op(const struct binary *b, PyObject *x, PyObject 
     return result(st, y, out);
 }
 
-/* NotImplemented if an operand is neither tensor nor number. */
+/* Returns NotImplemented if an operand is neither tensor nor number. */
 static PyObject *binary_new(const struct binary *b, PyObject *x, PyObject *y)
 {
     if (is_tensor(x) && is_tensor(y))
@@ -152,7 +152,8 @@ OP(clamp, 1, "x", "low", "high")
     return result(st, a[0], out);
 }
 
-/* A tensor operand, or a number as a 0-d tensor of `like`'s type. A handle of its own. */
+/* Returns a new reference to a tensor operand, or to a 0-d tensor of `like`'s type with a
+ * number. */
 static weir_tensor *operand(PyObject *o, const char *what, PyObject *like)
 {
     weir_tensor *t;

@@ -1,4 +1,4 @@
-/* Operators by index, and those that give several results. */
+/* Operators with indices, and operators with several results. */
 #include "ops.h"
 
 static PyObject *pair(weir_status st, PyObject *like, weir_tensor *a, weir_tensor *b)
@@ -104,7 +104,7 @@ OP(sort, 1, "x", "dim", "descending")
     return pair(st, a[0], values, indices);
 }
 
-/* Sums and products so far; one result. */
+/* Running sums and products; one result. */
 static PyObject *total(PyObject **a, weir_status (*fn)(weir_tensor *, int, weir_tensor **))
 {
     weir_tensor *x, *out;
@@ -127,7 +127,7 @@ OP(cumprod, 1, "x", "dim")
     return total(a, weir_cumprod);
 }
 
-/* The largest and the smallest so far, and where they were. */
+/* Running maxima and minima, with their indices. */
 static PyObject *so_far(PyObject **a,
                         weir_status (*fn)(weir_tensor *, int, weir_tensor **, weir_tensor **))
 {

@@ -54,7 +54,7 @@ OP(grouped_matmul, 3, "a", "b", "ends", "bias")
     return result(st, a[0], out);
 }
 
-/* One int for both dims, or two. */
+/* Reads one int for both dims, or two ints. */
 static bool two_ints(PyObject *o, const char *what, int64_t *out)
 {
     int n;

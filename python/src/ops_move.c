@@ -1,4 +1,4 @@
-/* Making, moving and viewing tensors. */
+/* Creating, moving and viewing tensors. */
 #include "ops.h"
 
 OP(cast, 2, "x", "dtype")

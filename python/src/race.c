@@ -1,4 +1,4 @@
-/* The race checker, and where in Python a call comes from. */
+/* The race checker, and the Python line of each call. */
 #include "weirpy.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 bool weirpy_checking;
 
-/* File names by their Python string; reports may want them as long as work is queued, so they
- * are kept for good. Programs have few files. */
+/* File names by their Python string. They are never freed: reports may use them while work is
+ * queued, and programs have few files. */
 static PyObject *names; /* {filename: address} */
 
 static const char *kept_name(PyObject *filename)
@@ -29,7 +29,7 @@ static const char *kept_name(PyObject *filename)
     return text;
 }
 
-/* Whether the frame is weir's own: its callers are who is asked about. */
+/* True if the frame is weir's own code; the caller's frame is wanted then. */
 static bool is_ours(PyObject *frame)
 {
     PyObject *globals = PyObject_GetAttrString(frame, "f_globals");

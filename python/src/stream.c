@@ -18,7 +18,7 @@ PyObject *wrap_stream(DeviceObject *device, weir_stream *stream, bool owned)
     return (PyObject *)s;
 }
 
-/* What this thread set as current stays alive while it is: {Device id: Stream}. */
+/* Returns the dict {Device id: Stream} that keeps this thread's current streams alive. */
 static PyObject *kept_streams(void)
 {
     PyObject *thread = PyThreadState_GetDict(), *kept;
@@ -32,7 +32,7 @@ static PyObject *kept_streams(void)
             Py_DECREF(kept);
             return NULL;
         }
-        Py_DECREF(kept); /* the thread has it */
+        Py_DECREF(kept); /* the thread's dict holds a reference */
     }
     return kept;
 }
@@ -62,7 +62,7 @@ static PyObject *set_current(PyObject *self, PyObject *none)
     if (!device_check(s->device) || !(kept = kept_streams()) ||
         !(key = PyLong_FromVoidPtr(s->device)))
         return NULL;
-    /* The default stream needs no keeping, and would keep the device open. */
+    /* The default stream lives as long as the device; a reference to it would keep that open. */
     if (s->stream != weir_stream_default(s->device->dev))
         failed = PyDict_SetItem(kept, key, self);
     else
@@ -260,9 +260,9 @@ static PyMethodDef stream_methods[] = {
     {"synchronize", stream_sync, METH_NOARGS, "synchronize()\n\nWaits for what is queued so far."},
     {"query", stream_query, METH_NOARGS, "query() -> bool\n\nWhether what is queued is done."},
     {"wait_event", stream_wait_event, METH_O,
-     "wait_event(event)\n\nWhat is queued from now on runs after the event's mark."},
+     "wait_event(event)\n\nWork queued from now on runs after the event's mark."},
     {"wait_stream", stream_wait_stream, METH_O,
-     "wait_stream(stream)\n\nWhat is queued from now on runs after what the other has so far."},
+     "wait_stream(stream)\n\nWork queued from now on runs after the other stream's present work."},
     {"set_limit", KEYWORDS(stream_set_limit),
      "set_limit(cube=-1, vector=-1)\n\nCore limits of operators queued afterwards."},
     {"get_limit", stream_get_limit, METH_NOARGS, "get_limit() -> (cube, vector)"},
@@ -319,7 +319,7 @@ static void event_dealloc(PyObject *self)
     object_free(self);
 }
 
-/* The stream of an optional argument; the current one without it. */
+/* Returns the stream of an optional argument, or the current stream. */
 static weir_stream *stream_of(EventObject *e, PyObject *args, const char *format)
 {
     PyObject *o = NULL;
@@ -405,7 +405,7 @@ static PyMethodDef event_methods[] = {
     {"record", event_record, METH_VARARGS,
      "record(stream=None)\n\nMarks the point after what is queued so far."},
     {"wait", event_wait, METH_VARARGS,
-     "wait(stream=None)\n\nThe stream goes on after the mark; before a record, at once."},
+     "wait(stream=None)\n\nThe stream waits for the mark; does nothing before the first record."},
     {"query", event_query, METH_NOARGS, "query() -> bool\n\nWhether the mark has been passed."},
     {"synchronize", event_sync, METH_NOARGS, "synchronize()\n\nThe host waits for the mark."},
     {"elapsed_time", event_elapsed, METH_O,

@@ -1,4 +1,4 @@
-/* weir.Tensor: what it is and how its values are read. */
+/* weir.Tensor: its properties, and reading its values. */
 #include "ops.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ static void tensor_dealloc(PyObject *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 #define HANDLE(self) (((TensorObject *)(self))->tensor)
 
@@ -155,7 +155,7 @@ static PyObject *tensor_repr(PyObject *self)
 
     if (!device_check(((TensorObject *)self)->device))
         return NULL;
-    /* One that stands for a graph's value has no bytes to show. */
+    /* A tensor of a graph has no values to show. */
     if (!weir_tensor_data(HANDLE(self)) || weir_graph_current())
         return graph_value_repr(self);
     BLOCKING(st, weir_tensor_sync(HANDLE(self)));
@@ -168,7 +168,7 @@ static PyObject *tensor_repr(PyObject *self)
     return repr;
 }
 
-/* The one element, as 8 bytes at most. */
+/* Reads the only element, which has at most 8 bytes. */
 static bool read_element(PyObject *self, const char *what, void *out)
 {
     weir_tensor *t = HANDLE(self);
@@ -189,7 +189,7 @@ static bool read_element(PyObject *self, const char *what, void *out)
     return !st;
 }
 
-/* A float of 16 bits, of which the last `digits` are the fraction. */
+/* Converts a float of 16 bits, of which the last `digits` are the fraction. */
 static double half_value(uint16_t bits, int digits)
 {
     int top = (1 << (15 - digits)) - 1; /* the exponent of infinities and NaN */
@@ -257,7 +257,7 @@ static PyObject *number_int(PyObject *self)
     return i;
 }
 
-/* An index must be an integer, or a[0.5] would go unnoticed. */
+/* Fails for floats: an index must be an integer, so that a[0.5] is an error. */
 static PyObject *number_index(PyObject *self)
 {
     if (weir_dtype_is_float(weir_tensor_dtype(HANDLE(self)))) {
@@ -348,16 +348,16 @@ static PyMethodDef tensor_methods[] = {
     {"data_ptr", get_data_ptr, METH_NOARGS,
      "data_ptr() -> int\n\nThe first element's address on the device."},
     {"synchronize", tensor_sync, METH_NOARGS,
-     "synchronize()\n\nWaits until every queued use of its bytes, on any stream, is over."},
+     "synchronize()\n\nWaits until every queued use of its bytes, on any stream, has completed."},
     {"item", tensor_item, METH_NOARGS,
      "item() -> int | float | bool\n\nThe value of a tensor of one element; waits for it.\n\n"
      ">>> weir.tensor([2.5]).item()\n2.5\n"},
     {"record_stream", used_on, METH_O,
-     "record_stream(stream)\n\nSays that work weir does not see uses the bytes on that stream."},
+     "record_stream(stream)\n\nDeclares that work outside of weir uses the bytes on that stream."},
     {NULL, NULL, 0, NULL},
 };
 
-/* Methods come from three tables; a type takes one. */
+/* Joins three tables of methods into one, as a type takes only one. */
 static PyMethodDef *join_tables(void)
 {
     PyMethodDef *const tables[] = {tensor_methods, exchange_methods, op_methods};

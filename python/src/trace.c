@@ -1,4 +1,4 @@
-/* Recordings of what ran where and when. */
+/* Recordings of executed operators (traces). */
 #include "weirpy.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static PyObject *op_dict(const weir_trace_data *d, const weir_trace_op *op)
                          (double)op->ended_ns / 1e3, "failed", op->failed ? Py_True : Py_False);
 }
 
-/* [(stream, source stream, index of the first op behind it or None, of the last before)] */
+/* Makes a tuple (stream, source stream, index of the first op after the wait or None, index of the
+ * last op before it or None). */
 static PyObject *wait_tuple(const weir_trace_data *d, const weir_trace_wait *w)
 {
     PyObject *ends[2];
@@ -53,7 +54,7 @@ static bool append(PyObject *list, PyObject *item)
     return good;
 }
 
-/* Takes the trace over. */
+/* Takes ownership of the trace. */
 static PyObject *describe(weir_trace *trace)
 {
     PyObject *ops = PyList_New(0), *waits = PyList_New(0), *all = NULL;

@@ -1,10 +1,10 @@
 /* The extension module weir._C: thin objects over the C library.
  *
- * Every object keeps its Device alive, so a device closes when the last of its objects is
- * gone. The GIL is let go around everything that can wait; while it waits, a thread looks for
- * signals (weir_wait_hook_set), so Ctrl-C ends a wait. Python objects that the library's
- * threads are done with are put on a list and dropped by whoever holds the GIL next: a worker
- * never waits for the GIL just to free something.
+ * Every object keeps its Device alive, so a device closes when its last object is freed. The GIL is
+ * released around every call that can block. A waiting thread checks for signals
+ * (weir_wait_hook_set), so Ctrl-C ends a wait. Python objects that the library's threads no longer
+ * need are put on a list, and the next thread that holds the GIL drops them. So a worker never
+ * waits for the GIL to free an object.
  */
 #ifndef WEIRPY_H
 #define WEIRPY_H
@@ -15,25 +15,25 @@
 
 #include <weir/weir.h>
 
-/* Python keeps functions in void pointers, which ISO C has no word for. */
+/* Python stores functions in void pointers, which ISO C does not allow. */
 #pragma GCC diagnostic ignored "-Wpedantic"
 
 typedef struct DeviceObject {
     PyObject ob_base;     /* what PyObject_HEAD stands for */
     weir_device *dev;     /* NULL once closed */
-    unsigned forks;       /* how often the process had forked when it was opened */
-    size_t kept_reserved; /* peaks from before the other one was reset, or 0 */
+    unsigned forks;       /* weirpy_forks when it was opened */
+    size_t kept_reserved; /* a peak from before the other one was reset, or 0 */
     size_t kept_allocated;
-    weir_stream *stand_in; /* runs compiled calls once one has failed on the default stream */
-    weir_stream *before;   /* the one before it, which another thread may be using */
-    struct DeviceObject *next, **link; /* among all that are open in this process */
+    weir_stream *stand_in; /* runs compiled calls after one has failed on the default stream */
+    weir_stream *before;   /* the previous stand_in, which another thread may still use */
+    struct DeviceObject *next, **link; /* list of the open devices of this process */
 } DeviceObject;
 
 typedef struct {
     PyObject ob_base;
     DeviceObject *device;
     weir_stream *stream;
-    bool owned; /* made here, so destroyed here */
+    bool owned; /* created here; the dealloc destroys it */
 } StreamObject;
 
 typedef struct {
@@ -59,7 +59,7 @@ typedef struct {
     PyObject ob_base;
     DeviceObject *device;
     weir_tape *tape;
-    PyObject *plans; /* list: those that it has, which outlive it */
+    PyObject *plans; /* list of its plans, which must outlive it */
 } TapeObject;
 
 typedef struct {
@@ -73,11 +73,11 @@ extern PyTypeObject *DeviceType, *StreamType, *EventType, *TensorType, *GraphTyp
 /* ---- module.c ---- */
 
 /* Raises the exception for a failed call; keeps one that is set already (Ctrl-C in a wait).
- * Always NULL. */
+ * Always returns NULL. */
 PyObject *raise_status(weir_status status);
-/* None, or the exception. */
+/* Returns None, or NULL with the exception. */
 PyObject *none_or(weir_status status);
-/* Before letting go of the GIL to wait. */
+/* Call before releasing the GIL to wait. */
 void before_wait(void);
 
 #define BLOCKING(status, call)             \
@@ -91,21 +91,22 @@ void before_wait(void);
             status = WEIR_EINTERRUPTED;    \
     } while (0)
 
-/* A new object of a type that allows no other way; its dealloc ends with object_free. */
+/* Allocates an object of a type without a constructor; its dealloc must end with object_free. */
 void *object_new(PyTypeObject *type);
 void object_free(PyObject *self);
 #define DROP(object) Py_XDECREF((PyObject *)(object))
 
 /* How often this process has forked since the module was loaded. */
 extern unsigned weirpy_forks;
-/* Python is about to end: the library's threads must not enter it any more. */
+/* Set when Python is about to end: the library's threads must not call it any more. */
 extern _Atomic bool weirpy_ending;
 
-/* Drops a reference as soon as some thread holds the GIL. Any thread, GIL or not. */
+/* Drops a reference as soon as some thread holds the GIL. May be called by any thread, with or
+ * without the GIL. */
 void drop_later(PyObject *object);
 
-/* Fastcall arguments into slots by position or name; absent ones are NULL. `names` ends with
- * NULL and holds at most MAX_SLOTS; the first `required` must be there. */
+/* Parses fastcall arguments into slots, by position or name; absent ones are NULL. `names` ends
+ * with NULL and has at most MAX_SLOTS entries; the first `required` arguments must be given. */
 #define MAX_SLOTS 12
 bool parse_args(const char *function, const char *const *names, int required, PyObject *const *args,
                 Py_ssize_t nargs, PyObject *kwnames, PyObject **slots);
@@ -116,9 +117,9 @@ bool is_absent(PyObject *o); /* not given, or None */
 bool to_int(PyObject *o, const char *what, int *out);
 bool to_int64(PyObject *o, const char *what, int64_t *out);
 bool to_double(PyObject *o, const char *what, double *out);
-/* The same, for elements of that type: integers stay what they are. */
+/* The same for an element of that type: fails if an integer would lose bits. */
 bool to_value(PyObject *o, const char *what, weir_dtype dtype, double *out);
-/* A sequence of ints, or one. */
+/* Reads a sequence of ints, or one int. */
 bool to_dims(PyObject *o, const char *what, int64_t *out, int max, int *n);
 bool to_dtype(PyObject *o, weir_dtype *out);
 bool to_tensor(PyObject *o, const char *what, weir_tensor **out); /* borrowed */
@@ -129,11 +130,11 @@ PyObject *dims_tuple(const int64_t *dims, int n);
 
 /* Raises if the device was closed, or opened before a fork. */
 bool device_check(const DeviceObject *device);
-/* Whether its C objects may still be let go: not in the child of a fork. */
+/* True if its C objects may be released: not in a forked child. */
 bool device_alive(const DeviceObject *device);
-/* The device an argument means: a Device, a spec, or None for the default. New reference. */
+/* Returns the device of an argument: a Device, a spec, or None for the default. New reference. */
 DeviceObject *to_device(PyObject *o);
-/* The default device, opened on first use in this process. New reference. */
+/* Returns the default device, opened on first use in this process. New reference. */
 DeviceObject *default_device(void);
 PyObject *device_dlpack(const DeviceObject *device); /* (type, id) */
 PyObject *current_stream(DeviceObject *device);
@@ -141,9 +142,9 @@ PyObject *wrap_stream(DeviceObject *device, weir_stream *stream, bool owned);
 
 /* ---- tensor.c ---- */
 
-/* Takes the handle over, also on failure. */
+/* Takes ownership of the handle, also on failure. */
 PyObject *wrap_tensor(DeviceObject *device, weir_tensor *tensor);
-/* A 0-d tensor of that value. New handle, NULL with an exception. */
+/* Returns a new 0-d tensor of that value; NULL with an exception. */
 weir_tensor *scalar_tensor(weir_device *dev, weir_dtype dtype, double value);
 
 /* ---- index.c ---- */
@@ -178,11 +179,11 @@ PyObject *op_abs(PyObject *a);
 
 /* ---- log.c ---- */
 extern PyMethodDef log_functions[];
-/* Gives Python what the library said so far. With the GIL; always 0. */
+/* Delivers the library's messages so far to Python. Call with the GIL; always returns 0. */
 int log_deliver(void *unused);
 
 /* ---- race.c ---- */
-extern bool weirpy_checking; /* calls say where they come from */
+extern bool weirpy_checking; /* the race checker is on: calls record their Python line */
 void note_source(void);
 extern PyMethodDef race_functions[];
 
@@ -202,29 +203,30 @@ bool add_graph_types(PyObject *module);
 bool add_group_type(PyObject *module);
 
 /* ---- plan/plan.c ---- */
-/* Takes the plan over. */
+/* Takes ownership of the plan. */
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan);
 bool add_plan_type(PyObject *module);
 
 /* ---- plan/bind.c, plan/ways.c ---- */
 struct plan_ways;
-/* From bind's arguments; NULL with an exception. */
+/* Parses the arguments of bind; NULL with an exception. */
 struct plan_ways *plan_ways_parse(const weir_plan *plan, PyObject *args);
-/* Runs and waits. *failed: the stream is in error now. */
+/* Runs the plan and waits. Sets *failed if the stream is in error now. */
 PyObject *plan_ways_call(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                          PyObject *args, bool *failed);
 /* The same with other sizes than bind's; the arguments are call_at's. */
 PyObject *plan_ways_call_at(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                             PyObject *args, bool *failed);
-/* Queues a run on the stream, after what the native stream has, which goes on after it. */
+/* Queues a run on the stream, ordered after the native stream's present work and before its later
+ * work. */
 PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                           PyObject *args, void *native);
-/* Puts a run on the tape, as a part of what the native stream is captured for. */
+/* Records a run on the tape, as a part of the graph into which the native stream is captured. */
 PyObject *plan_ways_record(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                            PyObject *args, void *native, weir_tape *tape);
-/* What object.data_ptr() says. */
+/* Calls object.data_ptr(). */
 bool address_of(PyObject *object, void **address);
-/* With `alive` the device's objects may be let go. NULL is fine. */
+/* `alive`: the device's objects may be released (device_alive). `ways` may be NULL. */
 void plan_ways_free(struct plan_ways *ways, bool alive);
 
 /* ---- plan/tape.c ---- */

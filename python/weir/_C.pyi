@@ -1,4 +1,4 @@
-"""Types of the extension module; its docstrings say what each does."""
+"""Types of the extension module; see its docstrings."""
 
 from builtins import list as _List  # Plan has a method of that name
 from collections.abc import Callable, Iterator, Sequence

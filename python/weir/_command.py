@@ -1,4 +1,4 @@
-"""The ``weir`` command of the package: the program that the C build makes, carried beside it."""
+"""The ``weir`` command: runs the program of the C build, which the package contains."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ PROGRAM = pathlib.Path(__file__).parent / "bin" / "weir"
 
 
 def main():
-    """Becomes that program, with the arguments and the terminal of this one."""
+    """Replaces this process by that program, with the same arguments and terminal."""
     if not PROGRAM.exists():
         sys.exit(
             f"weir: {PROGRAM} is not there: this package was built without the command; "

@@ -1,6 +1,6 @@
 """Tensors from Python values, NumPy arrays and DLPack, and back.
 
-The methods that need NumPy or nested lists are written here and given to the Tensor type.
+The methods of Tensor that need NumPy or nested lists are defined here.
 """
 
 import array
@@ -23,7 +23,7 @@ _CODES = {
 
 
 def _flatten(data, shape, depth, out):
-    """Appends the numbers of nested sequences to ``out``; ``shape`` is found on the way down."""
+    """Appends the numbers of nested sequences to ``out``, and appends their sizes to ``shape``."""
     if isinstance(data, (list, tuple)):
         if len(shape) == depth:
             shape.append(len(data))
@@ -52,7 +52,7 @@ def _from_values(data, dtype, device):
     _flatten(data, shape, 0, values)
     if dtype is None:
         dtype = _natural_dtype(values)
-    # array has no letter for the half types and for bool: those are cast.
+    # The module array has no letter for the half types and for bool: those are cast afterwards.
     name = _C.empty((0,), dtype).dtype.name if not isinstance(dtype, _C.dtype) else dtype.name
     kind = bool if name == "bool" else int if name[0] in "iu" else float
     code = "B" if name == "bool" else _CODES.get(name, "f")
@@ -69,14 +69,14 @@ def _from_values(data, dtype, device):
 
 
 def _ready(made):
-    """The tensor, which operators of the current stream fill, there for every stream."""
+    """Returns the tensor once the current stream has filled it, so that every stream may use it."""
     return _C.wait_tensor(made, made)
 
 
 def tensor(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
     """A new tensor with a copy of the values: a number, nested sequences, an array or a tensor.
 
-    It may be used on any stream at once, as everything that this module makes of values.
+    It may be used on any stream at once, like all tensors that this module makes of values.
     Integers become int64, bools bool and everything else float32 unless ``dtype`` says otherwise.
 
     >>> weir.tensor([[1, 2], [3, 4]]).shape
@@ -97,7 +97,7 @@ def tensor(data: Any, dtype: Any = None, device: _C.Device | str | None = None) 
 
 
 def asarray(data: Any, dtype: Any = None, device: _C.Device | str | None = None) -> _C.Tensor:
-    """A tensor that shares the memory of an array, tensor or buffer where that is possible.
+    """A tensor that shares the memory of an array, tensor or buffer if possible.
 
     What cannot be shared (read-only memory, negative strides, Python values) is copied. The
     owner is kept alive until the last use of the bytes is over.
@@ -140,7 +140,7 @@ def from_numpy(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:
 def from_dlpack(data: Any, device: _C.Device | str | None = None) -> _C.Tensor:
     """A tensor that shares the memory of anything with ``__dlpack__``, such as PyTorch's.
 
-    Gradients are none of weir's business: a tensor that requires them must be detached first.
+    weir computes no gradients: a tensor that requires them must be detached first.
 
     >>> import numpy as np
     >>> weir.from_dlpack(np.ones(2, np.float32)).tolist()
@@ -176,22 +176,22 @@ def _is(data, question):
 
 
 def with_values(data):
-    """A tensor of PyTorch, with its values in memory. DLPack does not say that they are not there: of tensors whose signs
-    are turned around as they are read (a conjugate, the imaginary part of one), and of zeros that
-    have no memory (gradients of what is constant)."""
+    """Returns a tensor of PyTorch whose values are in its memory. DLPack cannot express two kinds
+    of tensors that are not: lazily conjugated or negated ones, and zeros without memory (gradients
+    of constants)."""
     return data.clone() if any(_is(data, x) for x in ("is_neg", "is_conj", "_is_zerotensor")) else data
 
 
 def _import(data, device, copy, error):
-    """What speaks DLPack alone: shared, or copied where the device cannot reach its memory.
-    ``error`` says why it is no buffer."""
+    """Imports an object by DLPack: shares its memory, or copies it if the device cannot access it.
+    ``error`` is raised if the object does not support DLPack: it says why it is no buffer."""
     if not hasattr(data, "__dlpack__"):
         raise TypeError(
             f"a tensor is made of numbers, nested sequences, arrays and tensors, not of "
             f"{type(data).__name__}"
         ) from None
     if hasattr(data, "__array_interface__"):
-        raise error  # an array of a type that weir has not
+        raise error  # an array of a type that weir lacks
     data = with_values(data)
     device = _device(device)
     on = data.__dlpack_device__() if hasattr(data, "__dlpack_device__") else None
@@ -256,10 +256,10 @@ def to(self, target):
 
 
 def numpy(self):
-    """The values as a NumPy array, sharing memory where the device's memory is the host's.
+    """The values as a NumPy array, which shares memory if the device's memory is the host's.
 
-    Waits for the values. What is queued later and writes to the tensor shows in the array.
-    bfloat16, which NumPy does not know, becomes a copy in float32.
+    Waits for the values. Later writes to the tensor are visible in the array. bfloat16, which NumPy
+    lacks, is copied to float32.
     """
     import numpy as np
 

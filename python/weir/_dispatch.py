@@ -1,8 +1,8 @@
-"""Where scopes, waits and tokens go: to the C library, or through PyTorch's dispatcher.
+"""Sends scopes, waits and tokens to the C library, or through PyTorch's dispatcher.
 
 Inside torch.compile a call must be an operator of PyTorch to survive tracing. The backend sets
-``torch_ops`` when it is loaded; without PyTorch the library is called directly. A plain global
-that is tested in the open is something Dynamo can trace.
+``torch_ops`` when it is loaded; without PyTorch the library is called directly. The choice is a
+test of a plain global, which Dynamo can trace.
 """
 
 import warnings
@@ -13,12 +13,12 @@ torch_ops = None  # the namespace torch.ops.weir once the backend is loaded
 
 
 def is_compiling():
-    """Whether PyTorch traces the caller; its own function once the backend is loaded."""
+    """Whether PyTorch traces the caller. The backend replaces this by PyTorch's function."""
     return False
 
 
 def constant(function):
-    """What the function gives when the caller is traced; the backend's once it is loaded."""
+    """Marks a function whose result is a constant of a trace. The backend replaces this."""
     return function()
 
 
@@ -35,11 +35,11 @@ _POP = {
     "never_timeout": _C.pop_never_timeout,
 }
 
-NO_NAME = "\x00"  # a super kernel that is none, as text
+NO_NAME = "\x00"  # the text for a scope that leaves the super kernel
 
 
 def _split(text):
-    """'name\\noptions' of a super kernel."""
+    """Splits 'name\\noptions' of a super kernel."""
     name, _, options = text.partition("\n")
     return (None if name == NO_NAME else name), options
 
@@ -48,7 +48,7 @@ _told = set()  # options of super kernels that weir does not know
 
 
 def _push_super_kernel(name, options):
-    """Options that weir does not know are for others: they are left out, and that is said once."""
+    """Enters a super kernel. Options that weir does not know are ignored, with one warning."""
     known = []
     for option in options.split(":") if options else []:
         try:

@@ -1,7 +1,7 @@
-"""What PyTorch loads for ``backend="weir"`` when nobody has imported weir.
+"""The entry point that PyTorch loads for ``backend="weir"`` if weir was not imported.
 
-Apart from ``_torch``, which registers the name itself as it is imported: PyTorch registers what it
-loads from an entry point, and takes no name twice.
+It is separate from ``_torch``, which registers the name itself on import: PyTorch registers what it
+loads from an entry point, and refuses to register a name twice.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Keys of caches, in which no two things are one that a program can tell apart.
+"""Keys of caches: two keys are equal only if a program cannot tell their values apart.
 
-Python takes 1, True and 1.0 for equal, and 0.0 and -0.0, and no NaN for itself.
+In Python 1 == True == 1.0 and 0.0 == -0.0, and NaN is not equal to itself.
 """
 
 import struct
 
 
 class Same:
-    """Equal to itself alone. The thing lives as long as the key, so that no other gets its id."""
+    """Compares by identity. Keeps the object alive, so that no other object gets its id."""
 
     __slots__ = ("thing",)
 
@@ -22,8 +22,8 @@ class Same:
 
 
 def key(x):
-    """What stands for a value among keys. Lists, tuples, dicts and slices are what is in them; what is
-    neither they nor a number or a text is told by which object it is."""
+    """Returns the key of a value. Lists, tuples, dicts and slices are compared by their contents,
+    numbers and texts by value, all other objects by identity."""
     kind = type(x)
     if kind is float:
         return kind, struct.pack("d", x)

@@ -1,6 +1,6 @@
-"""PyTorch's current stream follows weir's on a GPU that they share.
+"""Makes PyTorch's current stream follow weir's on a GPU that they share.
 
-PyTorch is asked only if the program has loaded it.
+Does nothing unless the program has imported PyTorch.
 """
 
 import sys
@@ -10,37 +10,37 @@ _DL_CUDA = 2  # kDLCUDA
 
 
 def gpu_of(device):
-    """The number of the GPU that the device is; None if it is none."""
+    """The number of the device's GPU; None if the device is no GPU."""
     kind, number = device.dlpack_device
     return number if kind == _DL_CUDA else None
 
 
 def torch_on(device):
-    """PyTorch, if it is loaded and runs on the GPU that the device is; else None."""
+    """The module torch, if it is loaded and runs on the device's GPU; else None."""
     torch = sys.modules.get("torch")
     if torch is None or gpu_of(device) is None:
         return None
     return torch if torch.cuda.is_available() else None
 
 
-_made = {}  # PyTorch's objects for CUDA streams, by handle and GPU: making one takes microseconds
+_made = {}  # cache of PyTorch's stream objects by handle and GPU: creating one takes microseconds
 
 
 def external(torch, stream):
-    """PyTorch's object for the CUDA stream that stands for a weir stream."""
+    """PyTorch's object for the CUDA stream of a weir stream."""
     key = stream.native, gpu_of(stream.device)
     if key not in _made:
         _made[key] = torch.cuda.ExternalStream(key[0], device=key[1])
     return _made[key]
 
 
-# Of this thread: .native is the handle that PyTorch was last given, .device keeps it valid.
+# Per thread: .native is the last handle given to PyTorch, .device keeps it valid.
 _last = threading.local()
 
 
 def follow(stream):
-    """PyTorch's kernels of this thread go to the stream from now on, under its core limit. Gives
-    what :func:`back` wants."""
+    """Makes the stream PyTorch's current one for this thread, under its core limit. Returns the
+    argument for :func:`back`."""
     torch = torch_on(stream.device)
     if torch is None:
         return None
@@ -52,7 +52,7 @@ def follow(stream):
 
 
 def back(before):
-    """PyTorch's current stream is again the one it was."""
+    """Restores PyTorch's current stream."""
     if before is not None:
         stream, device = before
         sys.modules["torch"].cuda.set_stream(stream)
@@ -60,7 +60,8 @@ def back(before):
 
 
 def keep_up(stream):
-    """The stream's limit may have changed: PyTorch goes where it has the new one, if it is there."""
+    """Updates PyTorch's current stream after the stream's limit may have changed, if it is
+    current."""
     torch = torch_on(stream.device)
     if torch is None:
         return
@@ -70,7 +71,7 @@ def keep_up(stream):
 
 
 def join(stream):
-    """As follow, for good: what PyTorch has queued so far comes first."""
+    """As follow, permanently; the stream waits for what PyTorch has queued so far."""
     torch = torch_on(stream.device)
     if torch is not None:
         stream.wait_native(torch.cuda.current_stream(gpu_of(stream.device)).cuda_stream)

@@ -49,7 +49,7 @@ def _check_target(function, device_target):
 
 
 def is_initialized(device_target: str | None) -> bool:
-    """Whether the device of that kind is the one in use.
+    """Whether the current device is of that kind.
 
     >>> weir.hal.is_initialized(weir.hal.current_stream().device_name)
     True
@@ -70,7 +70,7 @@ def is_available(device_target: str | None) -> bool:
 
 
 def device_count(device_target: str | None = None) -> int:
-    """How many there are: one, if it is available.
+    """The number of devices of that kind: one, if it is available.
 
     >>> weir.hal.device_count()
     1
@@ -106,7 +106,7 @@ class DeviceProperties:
 
 
 def get_device_properties(device_id: int, device_target: str | None = None) -> DeviceProperties:
-    """What the device is and has.
+    """The properties of the device.
 
     >>> weir.hal.get_device_properties(0).cube_cores > 0
     True
@@ -118,7 +118,7 @@ def get_device_properties(device_id: int, device_target: str | None = None) -> D
 
 
 def get_device_name(device_id: int, device_target: str | None = None) -> str:
-    """The hardware, for people.
+    """A readable name of the hardware.
 
     >>> weir.hal.get_device_name(0) == weir.hal.get_device_properties(0).name
     True
@@ -169,8 +169,8 @@ def memory_stats(device_target: str | None = None) -> dict[str, Any]:
         "total_eager_free_memory": stats["pending"],
         "max_reserved_memory": stats["peak_reserved"],
         "max_allocated_memory": stats["peak_allocated"],
-        "commom_mem_pool_stats": pool,  # as MindSpore spells it,
-        "common_mem_pool_stats": pool,  # and as it means it
+        "commom_mem_pool_stats": pool,  # MindSpore's misspelling
+        "common_mem_pool_stats": pool,  # the correct spelling
         "persistent_mem_pool_stats": {
             "block_unit_size": 512,
             "block_counts": 0,
@@ -251,7 +251,7 @@ def reset_max_memory_allocated(device_target: str | None = None) -> None:
 
 
 def memory_summary(device_target: str | None = None) -> str:
-    """A table for people.
+    """A readable table.
 
     >>> "reserved" in weir.hal.memory_summary()
     True
@@ -261,7 +261,7 @@ def memory_summary(device_target: str | None = None) -> str:
 
 
 def empty_cache() -> None:
-    """Waits for what runs, then gives memory that nobody uses back to the system.
+    """Waits for running work, then returns unused memory to the system.
 
     >>> weir.hal.empty_cache()
     """
@@ -280,8 +280,8 @@ def set_memory(
     optimize_level: str = "O0",
     huge_page_reserve_size: str = "0GB",
 ) -> None:
-    """Limits the pool to ``max_size``; once in a process. The other sizes are hints that weir's
-    pool, which grows by what it needs, has no use for.
+    """Limits the pool to ``max_size``; at most once per process. The other sizes are hints, which
+    weir's pool ignores: it grows by what it needs.
 
     >>> weir.hal.set_memory(max_size="much")
     Traceback (most recent call last):

@@ -1,10 +1,10 @@
-"""``weir.logger``: what the Python side says, and the C library too once a level is set.
+"""``weir.logger``: messages of the Python side, and of the C library once a level is set.
 
 >>> weir.logger.name
 'weir'
 
-``weir.logger.setLevel("DEBUG")`` turns the library's messages on; without it they go where
-``$WEIR_LOG`` says, which also wins. They arrive when the main thread next runs Python.
+``weir.logger.setLevel("DEBUG")`` turns the library's messages on. ``$WEIR_LOG`` takes precedence,
+and applies if no level is set. Messages are delivered when the main thread next runs Python.
 """
 
 import logging
@@ -12,7 +12,7 @@ import os
 
 from . import _C
 
-# By the library's number.
+# Indexed by the library's levels.
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -26,12 +26,12 @@ class _Logger(logging.Logger):
 
 
 def receive(level, text):
-    """A message of the library."""
+    """Logs a message of the library."""
     logger.log(_LEVELS[level], "%s", text)
 
 
 logger = logging.getLogger("weir")
-logger.__class__ = _Logger  # also one that somebody asked for before
+logger.__class__ = _Logger  # the logger may exist already
 logger.addHandler(logging.NullHandler())
 if logger.level:
     logger.setLevel(logger.level)

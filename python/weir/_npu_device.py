@@ -1,8 +1,8 @@
-"""The NPUs of ``torch.npu``: weir's default device is one of them, by number.
+"""The NPUs of ``torch.npu``, by number; weir's default device is one of them.
 
-Number 0 is the default device as the program found it. ``set_device`` opens others of the same
-kind, each with streams, memory and cores of its own, so that every rank of a job finds the number
-it asks for. On GPUs the number is the GPU's.
+Number 0 is the default device at the start of the program. ``set_device`` opens others of the same
+kind, each with streams, memory and cores of its own, so that every rank of a job can use its own
+number. On GPUs the number is the GPU's.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
     "utilization",
 ]
 
-MOST = 16  # NPUs that a server of the modelled kinds has
+MOST = 16  # the number of NPUs in a server of the modelled kinds
 
-# {number: device} of one kind. Another default device, set with weir.set_device, starts anew.
+# {number: device} of one kind. Cleared when weir.set_device sets a default device of another kind.
 _family: dict[int, _C.Device] = {}
 
 
@@ -56,7 +56,7 @@ def _number_of(device):
 
 
 def _parse(device):
-    """The number that a device argument means, None for the current one. Plain Python, so that
+    """Returns the number in a device argument, None for the current device. Plain Python, so that
     Dynamo can trace it."""
     if device is None or isinstance(device, _C.Device):
         return None
@@ -73,7 +73,7 @@ def _parse(device):
 
 
 def _check_name(device):
-    """Refuses what does not name an NPU that is there."""
+    """Raises unless the argument names an existing NPU."""
     number = _parse(device)
     if number is None or number == 0 or number < device_count():
         return
@@ -83,8 +83,8 @@ def _check_name(device):
 
 
 def _get_device_index(device, optional=False, allow_cpu=False):
-    """The number that a device argument means, as torch_npu's own code asks for it; -1 for the CPU
-    if that is allowed."""
+    """Returns the number in a device argument, with the signature of torch_npu's function; -1 for
+    the CPU if that is allowed."""
     kind, _, number = str(device).partition(":")
     if isinstance(device, str) and kind not in ("npu", "cpu", "cuda"):
         raise RuntimeError(f"Invalid device string: '{device}'")
@@ -121,12 +121,12 @@ def _open(number):
     return family[number]
 
 
-# ---- which ----
+# ---- selecting a device ----
 
 
 def device_count() -> int:
-    """How many there are: one, or one for each rank of the job on this machine (as torchrun's
-    LOCAL_WORLD_SIZE says), or as many as ``set_device`` was asked for."""
+    """The number of NPUs: one, or one per rank of the job on this machine (torchrun's
+    LOCAL_WORLD_SIZE), or as many as ``set_device`` has opened."""
     family = _devices()
     torch = _follow.torch_on(_C.get_device())
     if torch:
@@ -136,7 +136,7 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """The number of the one in use.
+    """The number of the current device.
 
     >>> weir.npu.current_device()
     0
@@ -145,7 +145,7 @@ def current_device() -> int:
 
 
 def set_device(device: object) -> None:
-    """Makes that one the default device, for all threads; a number that is not open yet is opened.
+    """Makes a device the default one for all threads; opens it if needed.
 
     >>> weir.npu.set_device(0)
     """
@@ -159,7 +159,7 @@ def set_device(device: object) -> None:
 
 
 class device:
-    """``with device(1):`` makes that one the default within the block; None changes nothing.
+    """``with device(1):`` makes that device the default within the block; None changes nothing.
 
     >>> with weir.npu.device(0):
     ...     weir.npu.current_device()
@@ -180,14 +180,14 @@ class device:
 
 
 class device_of(device):
-    """``with device_of(x):`` is for programs with several: all share the host's memory, and the
-    current one stays."""
+    """``with device_of(x):`` changes nothing: all NPUs share the host's memory, so the current
+    device can use x."""
 
     def __init__(self, obj: object) -> None:
         super().__init__(None)
 
 
-# ---- what ----
+# ---- properties ----
 
 
 def is_available() -> bool:
@@ -205,7 +205,7 @@ def init() -> None:
 
 
 def is_initialized() -> bool:
-    """True: the device is opened when it is first asked for."""
+    """True: the device is opened on first use."""
     return is_available()
 
 
@@ -218,7 +218,7 @@ def synchronize(device: object = None) -> None:
 
 
 def get_device_name(device: object = None) -> str:
-    """The hardware, for people."""
+    """A readable name of the hardware."""
     return _check_device(device).properties()["model"]
 
 
@@ -229,8 +229,8 @@ _OF_GPUS = (
 
 
 def get_device_properties(device: object = None) -> types.SimpleNamespace:
-    """An object with name, total_memory, cube_core_num and vector_core_num; what a GPU has beside
-    is None, as in torch_npu.
+    """An object with name, total_memory, cube_core_num and vector_core_num; further properties of a
+    GPU are None, as in torch_npu.
 
     >>> weir.npu.get_device_properties().cube_core_num > 0
     True
@@ -246,13 +246,13 @@ def get_device_properties(device: object = None) -> types.SimpleNamespace:
 
 
 def get_device_capability(device: object = None) -> tuple[int, int] | None:
-    """What TORCH_NPU_DEVICE_CAPABILITY says, such as "9.0"; else None, as in torch_npu."""
+    """The value of TORCH_NPU_DEVICE_CAPABILITY, such as "9.0"; else None, as in torch_npu."""
     major, _, minor = os.environ.get("TORCH_NPU_DEVICE_CAPABILITY", "").partition(".")
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
 
 
 def can_device_access_peer(device_id: int, peer_device_id: int) -> bool:
-    """Whether one can read the other's memory: on the host and in the model, always."""
+    """Whether one device can read the other's memory: always true on the host and in the model."""
     for what, number in (("device", device_id), ("peer device", peer_device_id)):
         if not 0 <= number < device_count():
             raise AssertionError(f"Invalid {what} id {number}: {_there_are(device_count())}")
@@ -261,7 +261,7 @@ def can_device_access_peer(device_id: int, peer_device_id: int) -> bool:
 
 
 def utilization(device: object = None) -> int:
-    """Percent of the time that cores are busy; weir measures that in a trace only, so 0."""
+    """Always 0: weir measures how busy cores are in traces only."""
     _check_device(device)
     return 0
 
@@ -271,25 +271,25 @@ def is_bf16_supported() -> bool:
     return True
 
 
-# ---- settings that weir's kernels, compiled ahead, have no use for ----
+# ---- settings without effect: weir's kernels are compiled ahead ----
 
 
 def set_compile_mode(jit_compile: bool = False) -> None:
-    """Nothing: weir's kernels are compiled ahead."""
+    """Does nothing: weir's kernels are compiled ahead."""
     if not isinstance(jit_compile, bool):
         raise TypeError(f"jit_compile must be a bool, not {type(jit_compile).__name__}")
 
 
 def is_jit_compile_false() -> bool:
-    """True: nothing is compiled while it runs."""
+    """True: weir compiles nothing at run time."""
     return True
 
 
 def set_option(option: dict[str, str]) -> None:
-    """Nothing: the options are CANN's, and there is none here."""
+    """Does nothing: the options are CANN's, which is not used here."""
     if not isinstance(option, dict):
         raise TypeError(f"option must be a dict, not {type(option).__name__}")
 
 
-# Memory layouts of an NPU, which weir has not: any setting will do.
+# Memory layouts of an NPU, which weir lacks: the settings have no effect.
 config = types.SimpleNamespace(allow_internal_format=False)

@@ -1,8 +1,8 @@
-"""The memory of ``torch.npu``: weir's pool and what PyTorch holds for the NPU.
+"""The memory of ``torch.npu``: weir's pool, and PyTorch's tensors on the NPU.
 
-Where the NPU's memory is the host's, PyTorch's tensors that a program moved to the NPU or made
-there are counted by their storages (:func:`hold`), in blocks of 512 bytes as torch_npu has them.
-What PyTorch's own kernels make of them is not seen. On a GPU PyTorch counts by itself.
+If the NPU's memory is the host's, PyTorch's tensors that a program moved to the NPU or created
+there are counted by their storages (:func:`hold`), in blocks of 512 bytes as in torch_npu. Results
+of PyTorch's own kernels are not counted. On a GPU PyTorch counts by itself.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ BLOCK = 512
 
 
 class _Held:
-    """Counts storages of PyTorch while they live, for one device."""
+    """Counts the live storages of PyTorch on one device."""
 
     def __init__(self):
         self._sizes = {}  # by address of the storage
-        # Filled by finalizers, which may run in the middle of anything: they only append.
+        # Filled by finalizers, which may run at any point, so they only append.
         self._gone = collections.deque()
         self._lock = threading.Lock()
         self.bytes = self.peak = self.blocks = self.most_blocks = 0
         self.allocated = self.freed = self.allocations = self.frees = 0
-        self.before = 0, 0  # the pool's calls when they were last reset
+        self.before = 0, 0  # the pool's counts of calls at the last reset
 
     def collect(self):
         with self._lock:
@@ -66,7 +66,7 @@ class _Held:
                 self.frees += 1
 
     def add(self, storage):
-        self.collect()  # an address may be in use again
+        self.collect()  # first, as an address may have been reused
         with self._lock:
             address = storage._cdata
             if address in self._sizes:
@@ -86,17 +86,17 @@ class _Held:
         return storage._cdata in self._sizes
 
 
-_held = collections.defaultdict(_Held)  # by number of the device
+_held = collections.defaultdict(_Held)  # by device number
 
 
 def hold(storage):
-    """Counts a storage of PyTorch as the current device's for as long as it lives."""
+    """Counts a storage of PyTorch for the current device as long as it lives."""
     if not is_held(storage):
         _held[_number_of(_C.get_device())].add(storage)
 
 
 def is_held(storage):
-    """Whether a device has the storage."""
+    """Whether the storage is counted for a device."""
     return any(storage in held for held in list(_held.values()))
 
 
@@ -107,7 +107,7 @@ def _of(device):
 
 
 def _of_torch(name, device):
-    """What PyTorch has to say of its own memory on the GPU, which weir's is beside; else 0."""
+    """PyTorch's statistic of its own memory on the GPU, to be added to weir's; else 0."""
     torch = _follow.torch_on(device)
     return getattr(torch.cuda, name)(_follow.gpu_of(device)) if torch else 0
 
@@ -126,7 +126,7 @@ def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
 
     allocated = pool["allocated"] + held.bytes
     reserved = pool["reserved"] + held.bytes
-    total = pool["allocated"] + held.allocated  # of the pool's past it knows calls, not bytes
+    total = pool["allocated"] + held.allocated  # the pool keeps a history of calls, not of bytes
     blocks = pool["allocations"] - pool["frees"] + held.blocks
     calls = (
         pool["allocations"] - held.before[0] + held.allocations,
@@ -168,7 +168,7 @@ def _add(stats, more):
 
 
 def memory_stats(device: object = None) -> dict[str, int]:
-    """The same, flat: ``allocated_bytes.all.peak`` and so on. weir's own are weir.memory_stats.
+    """The same as a flat dict: ``allocated_bytes.all.peak`` and so on. See also weir.memory_stats.
 
     >>> stats = weir.npu.memory_stats()
     >>> stats["allocated_bytes.all.current"] == weir.npu.memory_allocated()
@@ -233,7 +233,7 @@ reset_max_memory_cached = reset_peak_memory_stats
 
 
 def reset_accumulated_memory_stats(device: object = None) -> None:
-    """What was allocated and freed is counted from now on."""
+    """Restarts the counts of allocated and freed memory."""
     device = _check_device(device)
     held = _of(device)
     held.allocated = held.freed = held.allocations = held.frees = 0
@@ -243,7 +243,7 @@ def reset_accumulated_memory_stats(device: object = None) -> None:
 
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:
-    """A table for people: bytes by stream and state."""
+    """A readable table: bytes by stream and state."""
     return _memory.memory_summary(_check_device(device))
 
 
@@ -259,7 +259,7 @@ def mem_get_info(device: object = None) -> tuple[int, int]:
 
 
 def set_per_process_memory_fraction(fraction: float, device: object = None) -> None:
-    """Limits weir's pool to that part of the device's memory.
+    """Limits weir's pool to that fraction of the device's memory.
 
     >>> weir.npu.set_per_process_memory_fraction(0.5)
     >>> weir.npu.get_per_process_memory_fraction()
@@ -275,24 +275,24 @@ def set_per_process_memory_fraction(fraction: float, device: object = None) -> N
 
 
 def get_per_process_memory_fraction(device: object = None) -> float:
-    """The part of the device's memory that weir's pool may take."""
+    """The fraction of the device's memory that weir's pool may take."""
     device = _check_device(device)
     total = device.properties()["memory_bytes"]
     return round(min(_memory.memory_stats(device)["limit"] / total, 1), 9)
 
 
-_raw: dict[int, _C.Tensor] = {}  # memory handed out as addresses
+_raw: dict[int, _C.Tensor] = {}  # memory returned as addresses
 
 
 def caching_allocator_alloc(size: int, device: object = None, stream: object = None) -> int:
-    """The address of so many bytes, until caching_allocator_delete gives them back."""
+    """Allocates ``size`` bytes and returns their address; free them by caching_allocator_delete."""
     memory = _C.empty((size,), _C.uint8, _check_device(device))
     _raw[memory.data_ptr()] = memory
     return memory.data_ptr()
 
 
 def caching_allocator_delete(mem_ptr: int) -> None:
-    """Gives back what caching_allocator_alloc gave."""
+    """Frees memory of caching_allocator_alloc."""
     if _raw.pop(mem_ptr, None) is None:
         raise RuntimeError(f"caching_allocator_delete: {mem_ptr:#x} was not allocated here")
 
@@ -303,7 +303,7 @@ def get_allocator_backend() -> str:
 
 
 def empty_cache() -> None:
-    """Waits for what runs, then gives memory that nobody uses back to the system.
+    """Waits for running work, then returns unused memory to the system.
 
     >>> weir.npu.empty_cache()
     """
@@ -319,8 +319,8 @@ empty_virt_addr_cache = empty_cache
 
 
 def host_empty_cache() -> None:
-    """Nothing: the host's memory is given back when it is freed."""
+    """Does nothing: the host's memory is returned to the system when it is freed."""
 
 
 def ipc_collect() -> None:
-    """Nothing: weir shares no memory between processes by itself."""
+    """Does nothing: weir shares no memory between processes on its own."""

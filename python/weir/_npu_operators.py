@@ -1,8 +1,8 @@
-"""The operators of ``torch_npu`` that weir has, on weir's and on PyTorch's tensors alike.
+"""The operators of ``torch_npu`` that weir implements, for weir's and for PyTorch's tensors.
 
-Each is made of a few kernels in ``KERNELS``, written once with weir's operators. On PyTorch's
-tensors they are operators of PyTorch (see ``_torch.kernels``): they run on weir's current stream,
-and ``torch.compile`` finds them in the traced graph.
+Each is composed of a few kernels in ``KERNELS``, which are written with weir's operators. For
+PyTorch's tensors the kernels are operators of PyTorch (see ``_torch.kernels``): they run on weir's
+current stream, and ``torch.compile`` finds them in the traced graph.
 """
 
 from . import _C
@@ -23,11 +23,11 @@ __all__ = [
     "npu_swiglu",
 ]
 
-# ---- kernels: what is computed, on weir's tensors ----
+# ---- kernels: functions of weir's tensors ----
 
 
 def _rms_norm(x, weight, eps):
-    """The wider of the two types counts."""
+    """RMS norm; computed in the wider of the two types."""
     if weight.dtype is not _C.float32:
         return _C.rms_norm(x, weight, eps)
     return _C.rms_norm(x.cast(_C.float32), weight, eps).cast(x.dtype)
@@ -39,7 +39,7 @@ def _rms_scale(x, eps):
 
 
 def _turned(x, interleaved):
-    """(-b, a) for each pair (a, b) of the last dim."""
+    """Replaces each pair (a, b) of the last dim by (-b, a)."""
     n = x.shape[-1] // 2
     if not interleaved:
         return _C.concat([_C.neg(x[..., n:]), x[..., :n]], -1)
@@ -52,14 +52,15 @@ def _rotary_mul(x, r1, r2, interleaved):
 
 
 def _rotary(x, cosines, sines):
-    """x [b, heads, length, d], angles [1, 1, length, d] whose halves are the same."""
+    """Rotary embedding of x [b, heads, length, d]; the angles are [1, 1, length, d] with equal
+    halves."""
     n = x.shape[-1] // 2
     turned = _C.rotary(x.permute((0, 2, 1, 3)), cosines[0, 0, :, :n], sines[0, 0, :, :n], False)
     return turned.permute((0, 2, 1, 3))
 
 
 def _ends_of_groups(ids, n):
-    """How many of the ids, whole and not negative, are at most 0, 1, ... n - 1."""
+    """Counts how many of the ids, integers >= 0, are at most 0, 1, ... n - 1."""
     last = tensor(list(range(n))).cast(ids.dtype).reshape((n, 1))
     return _C.sum(_C.le(ids.reshape((1, -1)), last).cast(_C.int32), (1,), False).cast(_C.int32)
 
@@ -112,8 +113,7 @@ def npu_silu(x):
 
 
 def npu_rms_norm(self, gamma, epsilon=1e-06):
-    """(y, rstd): the last dim with root mean square 1, times ``gamma``, and what it was divided by,
-    inverted.
+    """(y, rstd): y is x * rstd * gamma, where rstd is 1 / the root mean square of the last dim.
 
     >>> y, rstd = weir.npu.npu_rms_norm(weir.tensor([[3.0, 3.0]]), weir.tensor([1.0, 2.0]), 0.0)
     >>> y.tolist()
@@ -202,7 +202,7 @@ def _torch_range(n, like):
 
 # ---- attention ----
 
-# Where batch, heads and length are; H is heads and their size in one dim.
+# The order of dims that gives batch, heads, length; H is heads and head size in one dim.
 _LAYOUTS = {"BNSD": None, "BSND": (0, 2, 1, 3), "BSH": (0, 2, 1, 3), "SBH": (1, 2, 0, 3)}
 
 
@@ -219,15 +219,15 @@ def _from_heads(x, layout):
 
 
 def _heads_of_keys(query, key, heads, layout, given):
-    """How many heads keys have, where the layout does not say."""
+    """The number of heads of the keys, if the layout does not say it."""
     if layout not in ("BSH", "SBH"):
         return given or heads
     return given or key.shape[2] // (query.shape[2] // heads)
 
 
 def _attend(name, query, key, value, heads, layout, mask, scale, sparse_mode, key_heads=0):
-    """(query, key) by heads and the result in the layout. ``mask`` is true where a key does not
-    take part, as torch_npu has it."""
+    """Computes attention for operands in the layout. ``mask`` is true for masked keys, as in
+    torch_npu."""
     if layout not in _LAYOUTS:
         raise ValueError(f"{name}: weir has the layouts {', '.join(_LAYOUTS)}, not {layout!r}")
     if sparse_mode not in (0, 1, 2, 3):
@@ -239,7 +239,7 @@ def _attend(name, query, key, value, heads, layout, mask, scale, sparse_mode, ke
         raise NotImplementedError(
             f"{name}: sparse_mode 2 is for queries and keys of one length; 3 aligns their ends"
         )
-    causal = sparse_mode in (2, 3)  # then the mask is a fixed one that says the same
+    causal = sparse_mode in (2, 3)  # in these modes the mask argument is a fixed causal mask
     taken = None if mask is None or causal else mask == 0
     return _from_heads(_run("attention", q, k, v, taken, causal, float(scale)), layout)
 
@@ -255,11 +255,11 @@ def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, pa
                          next_tockens=2147483647, inner_precise=0, prefix=None,
                          actual_seq_qlen=None, actual_seq_kvlen=None, sparse_mode=0,
                          gen_mask_parallel=True, sync=False):  # fmt: skip
-    """A tuple of which the first is softmax(query key' * scale, masked) value.
+    """A tuple whose first element is softmax(query key' * scale, masked) value.
 
-    ``atten_mask`` is true where a key does not take part and alone decides, not the windows of
-    tokens. What follows in the tuple is for the backward pass of an NPU: None and zeros here,
-    where PyTorch's own autograd does that.
+    ``atten_mask`` is true for masked keys; the windows of tokens are ignored. The other elements
+    are for the backward pass of an NPU; here they are None and zeros, as PyTorch's autograd is
+    used.
 
     >>> q = weir.ones((1, 2, 3, 4))
     >>> weir.npu.npu_fusion_attention(q, q, q, 2, "BNSD", scale=0.5, sparse_mode=3)[0].shape
@@ -279,8 +279,8 @@ def npu_prompt_flash_attention(query, key, value, *, num_heads=1, scale_value=1.
                                input_layout="BSH", num_key_value_heads=0, atten_mask=None,
                                sparse_mode=0, pre_tokens=2147483647, next_tokens=0,
                                **others):  # fmt: skip
-    """softmax(query key' * scale_value, masked) value; what else the NPU's has, such as quantised
-    values, weir has not.
+    """softmax(query key' * scale_value, masked) value; weir lacks the NPU's further options, such
+    as quantised values.
 
     >>> q = weir.ones((1, 3, 8))
     >>> weir.npu.npu_prompt_flash_attention(q, q, q, num_heads=2).shape
@@ -296,8 +296,8 @@ def npu_fused_infer_attention_score(query, key, value, *, num_heads=1, scale=1.0
                                     sparse_mode=0, pre_tokens=2147483647, next_tokens=2147483647,
                                     inner_precise=0, softmax_lse_flag=False,
                                     **others):  # fmt: skip
-    """(softmax(query key' * scale, masked) value, None); what else the NPU's has, such as paged or
-    quantised values, weir has not.
+    """(softmax(query key' * scale, masked) value, None); weir lacks the NPU's further options, such
+    as paged or quantised values.
 
     >>> q, k = weir.ones((1, 4, 1, 8)), weir.ones((1, 2, 5, 8))
     >>> weir.npu.npu_fused_infer_attention_score(

@@ -1,5 +1,4 @@
-"""Random numbers of ``torch.npu``: PyTorch's generator, whose numbers tensors of the NPU are made
-of."""
+"""Random numbers of ``torch.npu``: PyTorch's generator, which random tensors on the NPU use."""
 
 from __future__ import annotations
 
@@ -25,17 +24,17 @@ def _generator():
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds PyTorch's generator, whose numbers tensors of the NPU are made of."""
-    _generator().manual_seed(seed)  # torch.manual_seed would come back here
+    """Seeds PyTorch's generator, which random tensors on the NPU use."""
+    _generator().manual_seed(seed)  # torch.manual_seed would call this function again
 
 
 def seed() -> int:
-    """Seeds it with a number that nobody knows, and gives that."""
+    """Seeds the generator with a random number, and returns that number."""
     return _generator().seed()
 
 
 def initial_seed() -> int:
-    """The number that it was seeded with."""
+    """The number with which the generator was seeded."""
     return _generator().initial_seed()
 
 
@@ -46,13 +45,13 @@ def get_rng_state(device: object = "npu"):
 
 
 def set_rng_state(new_state, device: object = "npu") -> None:
-    """Puts PyTorch's generator into a state that it had."""
+    """Restores a state of PyTorch's generator."""
     _check_name(device)
     _generator().set_state(new_state)
 
 
 def get_rng_state_all() -> list:
-    """The states of all NPUs, which have one generator."""
+    """The states of all NPUs, which share one generator."""
     return [get_rng_state() for _ in range(device_count())]
 
 

@@ -1,5 +1,5 @@
-"""How torch_npu brings the rows of a mixture of experts to their experts and back, on weir's and
-on PyTorch's tensors alike: operators of either, which ``torch.compile`` finds one by one.
+"""torch_npu's routing of rows to their experts and back, for weir's and for PyTorch's tensors. It
+is composed of the tensors' own operators, so ``torch.compile`` traces them one by one.
 
 Of ``n`` rows and ``k`` experts for each, number ``j * n + i`` is row i's j-th expert, as
 ``npu_moe_gating_top_k_softmax`` numbers them.
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class _Torch:
-    """What weir's tensors do in other words, for PyTorch's."""
+    """The functions used here, for PyTorch's tensors."""
 
     def __init__(self, like):
         import torch
@@ -47,7 +47,7 @@ class _Torch:
 
 
 class _Weir:
-    """The same for weir's own."""
+    """The same functions for weir's tensors."""
 
     def __init__(self, like):
         self.device = like.device
@@ -76,8 +76,8 @@ def _words(x):
 
 def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
     """(expanded_x, expanded_row_idx, expanded_expert_idx): the rows of x once for each of their
-    experts, ordered by expert; where number i went; and the experts in that order. Of
-    ``expanded_x`` there are min(active_num, rows) times k.
+    experts, sorted by expert; the position of number i in that order; and the sorted experts.
+    ``expanded_x`` has min(active_num, rows) * k rows.
 
     >>> x = weir.tensor([[1.0], [2.0]])
     >>> rows, experts = weir.tensor([[0, 2], [1, 3]]), weir.tensor([[1, 0], [0, 2]])
@@ -99,13 +99,13 @@ def npu_moe_init_routing(x, row_idx, expert_idx, active_num):
     taken = numbers[: min(active_num, n) * k]
     return (
         x.index_select(0, row_of.index_select(0, taken)),
-        words.as_int32(words.argsort(numbers)),  # numbers are 0 to n * k - 1 in another order
+        words.as_int32(words.argsort(numbers)),  # numbers is a permutation of 0..n * k - 1
         experts.index_select(0, order),
     )
 
 
 def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
-    """For each expert where its rows end among those ordered by expert.
+    """For each expert, where its rows end among the rows sorted by expert.
 
     >>> experts = weir.tensor([0, 0, 2, 2, 2]).cast(weir.int32)
     >>> weir.npu.npu_moe_compute_expert_tokens(experts, 4).tolist()
@@ -120,9 +120,9 @@ def npu_moe_compute_expert_tokens(sorted_expert_for_source_row, num_expert):
 def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales,
                              expanded_src_to_dst_row, export_for_source_row,
                              drop_pad_mode=0):  # fmt: skip
-    """skip1 + skip2 + for each row the sum over its experts of what they made of it, plus the
-    expert's bias, times ``scales``. ``expanded_src_to_dst_row`` is npu_moe_init_routing's
-    ``expanded_row_idx``.
+    """For each row: skip1 + skip2 + the sum over its experts of (the expert's result + the expert's
+    bias) * ``scales``. ``expanded_src_to_dst_row`` is ``expanded_row_idx`` of
+    npu_moe_init_routing.
 
     >>> made, where = weir.tensor([[1.0], [2.0], [4.0], [8.0]]), weir.tensor([2, 1, 0, 3])
     >>> weir.npu.npu_moe_finalize_routing(
@@ -157,7 +157,7 @@ def npu_moe_finalize_routing(expanded_permuted_rows, skip1, skip2, bias, scales,
 
 
 def _sizes(group_list, kind):
-    """The rows of each group; a tensor is read by the host."""
+    """The number of rows of each group; reads a tensor on the host."""
     numbers = list(group_list) if isinstance(group_list, (list, tuple)) else group_list.tolist()
     return numbers if kind == 1 else [n - before for n, before in zip(numbers, [0, *numbers])]
 
@@ -173,7 +173,7 @@ def _product(a, w, bias, dtype):
 
 
 def _on_device(x, weight, bias, group_list, kind, dtype):
-    """One x cut by a tensor, one weight of three dims: the groups' ends stay on the device."""
+    """The product for one x and one weight of three dims, with the groups' ends on the device."""
     from ._npu_operators import _run
 
     words, n = _words(x), weight.shape[0]
@@ -186,7 +186,7 @@ def _on_device(x, weight, bias, group_list, kind, dtype):
 
 
 def _stays(x, weight, bias, group_list, split_item):
-    """Whether _on_device does it."""
+    """Whether _on_device can be used."""
     one_bias = not bias or (len(bias) == 1 and len(bias[0].shape) == 2)
     return (
         len(x) == len(weight) == 1
@@ -203,15 +203,15 @@ def npu_grouped_matmul(x, weight, *, bias=None, group_list=None, split_item=0, g
                        group_list_type=0, output_dtype=None, **others):  # fmt: skip
     """A list: products of several x with several weights, plus their biases.
 
-    A single x is cut into groups of rows: ``group_list`` says where each ends or, with
-    ``group_list_type`` 1, how many it has. A single weight of three dims is one for each group, and
-    so is then a single bias of two dims. A bias may be of another type than x, as float32 is for
-    float16. With ``split_item`` 2 or 3 the results are one tensor. They have the type of x, or
-    ``output_dtype``.
+    A single x is split into groups of rows: ``group_list`` says where each group ends or, with
+    ``group_list_type`` 1, how many rows it has. A single weight of three dims contains one weight
+    per group; then a single bias of two dims contains one bias per group. A bias may have another
+    type than x, such as float32 for float16. With ``split_item`` 2 or 3 the result is one tensor.
+    Results have the type of x, or ``output_dtype``.
 
-    A tensor as ``group_list`` stays on the device if x and weight are single, the results one tensor
-    and the bias of x's type; rows behind the last group are then 0, and ends that fall or lie beyond
-    x put the stream in error. Otherwise the host reads it.
+    A tensor ``group_list`` is read on the device if there is one x, one weight and one result, and
+    the bias has x's type. Rows after the last group are then 0, and ends that decrease or exceed
+    the rows of x put the stream in error. Otherwise the host reads the tensor.
 
     >>> a, w = weir.ones((3, 2)), weir.ones((2, 2, 1))
     >>> weir.npu.npu_grouped_matmul(

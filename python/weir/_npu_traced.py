@@ -1,7 +1,7 @@
 """Streams and events of ``weir.npu`` inside a function that torch.compile traces.
 
-There a stream is its tag, as in ``weir.scope.npu_stream_switch``, and an event the token of its
-last record. Plain Python, so that Dynamo can trace it.
+There a stream is represented by its tag, as in ``weir.scope.npu_stream_switch``, and an event by
+the token of its last record. Plain Python, so that Dynamo can trace it.
 """
 
 import itertools
@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 def _number():
-    """One that no other has, made when the function is traced."""
+    """Returns a unique number; runs when the function is traced."""
     return next(_numbers)
 
 
@@ -24,13 +24,13 @@ def new_tag():
 
 
 def enter(stream, by_block=True):
-    """Operators from now on are the stream's."""
+    """Makes further operators run on the stream."""
     _dispatch.enter("stream", stream.tag, stream.urgency)
     _entered.append((stream, by_block))
 
 
 def switch(stream):
-    """The same, until the next switch or the end of the with block around it."""
+    """The same, until the next switch or the end of the enclosing with block."""
     by_block = _entered[-1][1] if _entered else False
     if _entered:
         leave()
@@ -44,12 +44,12 @@ def leave():
 
 
 def innermost():
-    """The stream that was entered or switched to last; None outside of all."""
+    """The stream that was entered or switched to last; None if there is none."""
     return _entered[-1][0] if _entered else None
 
 
 def record(stream):
-    """A token for what the stream, or the current one, has so far."""
+    """Returns a token for the work queued so far on the stream, or on the current one."""
     if stream is None:
         return _dispatch.torch_ops.record()
     _dispatch.enter("stream", stream.tag, stream.urgency)
@@ -59,7 +59,7 @@ def record(stream):
 
 
 def wait(token, stream):
-    """The stream, or the current one, goes on after the token."""
+    """Makes the stream, or the current one, wait for the token."""
     if stream is None:
         _dispatch.torch_ops.wait([token])
         return

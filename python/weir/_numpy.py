@@ -1,8 +1,8 @@
 """NumPy's functions on weir's tensors.
 
-``numpy.exp(t)``, ``array + t`` and the like are weir's operators where weir has them, so that a
-function written for NumPy can be captured by :func:`weir.compile`. Others run in NumPy, on the
-values; in a graph, which has none, they are an error.
+``numpy.exp(t)``, ``array + t`` and so on call weir's operators if weir has them, so a function
+written for NumPy can be captured by :func:`weir.compile`. Others run in NumPy on the values; in a
+graph, whose tensors have no values, they are an error.
 
 >>> import numpy as np
 >>> np.maximum(weir.tensor([-1.0, 2.0]), 0).tolist()
@@ -15,7 +15,7 @@ values; in a graph, which has none, they are an error.
 from . import _C
 from ._create import asarray
 
-# By NumPy's names.
+# Keyed by NumPy's names.
 _UFUNCS = {
     "add": _C.add,
     "subtract": _C.sub,
@@ -75,7 +75,7 @@ _FUNCTIONS = {
 
 
 def _operand(x):
-    """Arrays become tensors of the same memory, NumPy's numbers Python's."""
+    """Converts arrays to tensors that share their memory, and NumPy's numbers to Python's."""
     if isinstance(x, _C.Tensor) or not hasattr(x, "__array_interface__"):
         return x
     return x.item() if x.ndim == 0 else asarray(x)
@@ -98,7 +98,7 @@ def _in_numpy(function, name, args, kwargs):
 
 
 def array_ufunc(self, ufunc, method, *inputs, **kwargs):
-    """What NumPy calls for ``numpy.exp(t)`` and ``array + t``."""
+    """Called by NumPy for ``numpy.exp(t)`` and ``array + t``."""
     ours = _UFUNCS.get(ufunc.__name__)
     if ours and method == "__call__" and not kwargs:
         return ours(*map(_operand, inputs))
@@ -106,13 +106,13 @@ def array_ufunc(self, ufunc, method, *inputs, **kwargs):
 
 
 def array_function(self, function, types, args, kwargs):
-    """What NumPy calls for ``numpy.sum(t)``."""
+    """Called by NumPy for ``numpy.sum(t)``."""
     ours = _FUNCTIONS.get(function.__name__)
     if ours:
         try:
             return ours(*args, **kwargs)
         except TypeError as error:
-            if "argument" not in str(error):  # one that is NumPy's alone, such as dtype
+            if "argument" not in str(error):  # else an argument that only NumPy has, such as dtype
                 raise
     return _in_numpy(function, function.__name__, args, kwargs)
 

@@ -9,18 +9,19 @@ from . import _C, _exact
 from ._create import asarray
 from .errors import InvalidError
 
-KEPT = 64  # plans of one function
+KEPT = 64  # the most plans kept per function
 
 _Leaf = collections.namedtuple("_Leaf", "number")  # stands for a tensor
 
 
 def _like(value, items):
-    """A list or tuple of the same kind, also of those with names."""
+    """A list or tuple of the same type, including named tuples."""
     return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
 def _flatten(value, leaves):
-    """The structure of nested lists, tuples and dicts, with tensors replaced by their numbers."""
+    """Returns nested lists, tuples and dicts with tensors replaced by their indices in
+    ``leaves``."""
     if isinstance(value, _C.Tensor):
         leaves.append(value)
         return _Leaf(len(leaves) - 1)
@@ -42,7 +43,7 @@ def _fill(structure, leaves):
 
 
 def _adopt(value):
-    """Arrays of others become tensors that share their memory."""
+    """Converts arrays of other libraries to tensors that share their memory."""
     if isinstance(value, (list, tuple)):
         return _like(value, [_adopt(v) for v in value])
     if isinstance(value, dict):
@@ -53,7 +54,7 @@ def _adopt(value):
 
 
 def _extent(t):
-    """The addresses of the first byte and of the one behind the last."""
+    """The addresses of the first byte and after the last byte."""
     first = t.data_ptr()
     if not t.size:
         return first, first
@@ -62,7 +63,7 @@ def _extent(t):
 
 
 class Compiled:
-    """A function that runs as plans. ``plans`` are those made so far."""
+    """A function that runs as plans. ``plans`` contains the plans made so far."""
 
     def __init__(self, function, options):
         functools.update_wrapper(self, function)
@@ -91,7 +92,8 @@ class Compiled:
         return _fill(results, made if isinstance(made, list) else [made])
 
     def _check_apart(self, leaves, written):
-        """A plan looks at the memory that it is given: what is copied for it is not seen there."""
+        """Raises if a written argument overlaps another and one of them must be copied for the
+        plan."""
         extents = [_extent(t) for t in leaves]
         for i in written:
             first, end = extents[i]
@@ -122,9 +124,9 @@ class Compiled:
 
 def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Captures a function of tensors at its first call with each set of shapes; later calls run
-    the plan. Options are those of :meth:`weir.Graph.compile`. Numbers and strings among the
-    arguments are part of what is captured. Any other object is read when the function is captured:
-    the same object does not capture it again.
+    the plan. Options are those of :meth:`weir.Graph.compile`. Other numbers and strings among the
+    arguments cause another capture. Any other object is read only during the capture: a change of
+    the same object does not cause another one.
 
     >>> @weir.compile
     ... def f(x):

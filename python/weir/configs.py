@@ -1,4 +1,4 @@
-"""``CompilerConfig``: what the graph compiler is told, with TorchAir's names.
+"""``CompilerConfig``: the options of the graph compiler, with TorchAir's names.
 
 >>> config = weir.CompilerConfig()
 >>> config.mode = "reduce-overhead"
@@ -43,7 +43,7 @@ class _Group:
         object.__setattr__(self, name, value)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything that was set away from its default, by dotted name."""
+        """All options that differ from their defaults, by dotted name."""
         found = {}
         for name, (default, _check) in self._options.items():
             value = getattr(self, name)
@@ -277,7 +277,7 @@ class _Inference(_Group):
     }
 
 
-# What weir acts on; any other option is checked, and has no effect.
+# The options that have an effect in weir; all others are only checked.
 _ACTED_ON = {
     "mode",
     "debug.graph_dump.type",
@@ -294,9 +294,9 @@ _ACTED_ON = {
     "auto_streams",
     "one_launch",
 }
-_told = set()  # those that were said to have none
+_told = set()  # options for which the warning was printed
 
-# The options of torch.compile's backend npugraph_ex; those after "not" mean the contrary.
+# The options of torch.compile's backend npugraph_ex; "not" marks those with the opposite meaning.
 _NPUGRAPH_EX = {
     "force_eager": "debug.run_eagerly",
     "static_kernel_compile": "experimental_config.aclgraph._aclnn_static_shape_kernel",
@@ -327,7 +327,8 @@ _NPUGRAPH_EX = {
 
 
 class CompilerConfig(_Group):
-    """Options of :func:`weir.get_npu_backend`. Unknown names are refused with the nearest one.
+    """Options of :func:`weir.get_npu_backend`. The error for an unknown name suggests the nearest
+    one.
 
     >>> config = weir.CompilerConfig()
     >>> config.ge_config.aicore_num = "24|48"
@@ -354,7 +355,7 @@ class CompilerConfig(_Group):
     }
 
     def say_what_has_no_effect(self) -> None:
-        """Warns of options that were set and that weir has no use for, of each once."""
+        """Warns once of each option that was set and has no effect in weir."""
         found = [name for name in self.as_dict() if name not in _ACTED_ON | _told]
         if found:
             _told.update(found)
@@ -362,8 +363,8 @@ class CompilerConfig(_Group):
             warnings.warn(f"no effect in weir: {names}", stacklevel=3)
 
     def with_options(self, options: dict[str, Any]) -> CompilerConfig:
-        """A copy with the ``options`` of torch.compile, which may be named as those of its backend
-        npugraph_ex are, or by their dotted names here.
+        """A copy with the ``options`` of torch.compile, named as in its backend npugraph_ex or by
+        their dotted names here.
 
         >>> config = weir.CompilerConfig().with_options({"force_eager": True, "mode": "npugraph_ex"})
         >>> config.as_dict()

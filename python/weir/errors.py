@@ -1,7 +1,7 @@
 """The exceptions weir raises.
 
-Each carries the sentence of the C library and the name of its status in ``code``, and is also
-the built-in exception that Python programs expect for such a thing:
+Each contains the message of the C library, has the name of the status in ``code``, and is also a
+subclass of the built-in exception that fits:
 
 >>> try:
 ...     weir.tensor([1.0, 2.0]) + weir.tensor([1.0, 2.0, 3.0])
@@ -25,11 +25,11 @@ class Error(RuntimeError):
 
 
 class InvalidError(Error, ValueError):
-    """An argument, a shape, a spec or a file that does not fit."""
+    """An invalid argument, shape, spec or file."""
 
 
 class TypeMismatchError(Error, TypeError):
-    """A data type that does not fit."""
+    """An unsuitable data type."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -41,7 +41,7 @@ class BusyError(Error):
 
 
 class UnavailableError(Error):
-    """This machine or this device has no such thing."""
+    """This machine or this device does not support it."""
 
 
 class KernelError(Error):
@@ -53,11 +53,11 @@ class DriverError(Error):
 
 
 class WaitTimeoutError(Error, TimeoutError):
-    """A wait went past the device's op_timeout; the sentence says who waits for whom."""
+    """A wait exceeded the device's op_timeout; the message says which stream waits for which."""
 
 
 class DeadlockError(Error):
-    """Work that can never end."""
+    """Work that can never complete."""
 
 
 _CLASSES = {
@@ -80,7 +80,7 @@ _CLASSES = {
 }
 
 
-# What sentences of the C library advise, by its names and by those here.
+# Functions that the C library's messages suggest: its names, and those of this module.
 _ADVICE = {
     "weir_memory_empty_cache": "weir.empty_cache",
     "weir_cast": "weir.cast",

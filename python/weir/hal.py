@@ -64,7 +64,7 @@ class Stream:
 
     @property
     def id(self) -> int:
-        """The number of the stream on its device; 0 is the default stream."""
+        """The stream's number on its device; 0 is the default stream."""
         return 0 if self._stream == self._stream.device.default_stream() else self._stream.id
 
     @property
@@ -78,7 +78,7 @@ class Stream:
         return 0
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Records an event, a new one without an argument, and gives it back."""
+        """Records an event, or a new one without an argument, and returns it."""
         if event is not None and not isinstance(event, Event):
             raise TypeError(
                 f"For 'record_event', the argument 'event' should be Event, but got {type(event)}."
@@ -88,7 +88,7 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """What is issued from now on runs after the event."""
+        """Makes operators issued from now on run after the event."""
         if not isinstance(event, Event):
             raise TypeError(
                 f"For 'wait_event', the argument 'event' should be Event, but got {type(event)}."
@@ -96,7 +96,7 @@ class Stream:
         event.wait(self)
 
     def wait_stream(self, stream: Stream) -> None:
-        """What is issued from now on runs after what the other stream has so far."""
+        """Makes operators issued from now on run after the other stream's present work."""
         if not isinstance(stream, Stream):
             raise TypeError(
                 "For 'wait_stream', the argument 'stream' should be Stream, but got "
@@ -194,7 +194,7 @@ def set_cur_stream(stream: Stream | None) -> None:
 
 
 def current_stream() -> Stream:
-    """The stream that operators of this thread go to.
+    """The stream that runs this thread's operators.
 
     >>> weir.hal.current_stream().id
     0
@@ -203,7 +203,7 @@ def current_stream() -> Stream:
 
 
 def default_stream() -> Stream:
-    """The stream the device has from the start.
+    """The device's default stream.
 
     >>> weir.hal.default_stream().id
     0
@@ -258,11 +258,11 @@ class Event:
         return None if stream is None else stream._stream
 
     def record(self, stream: Stream | None = None) -> None:
-        """Marks the point after what the stream (or the current one) has so far."""
+        """Records the event after the present work of the stream, or of the current one."""
         self._event.record(self._stream("record", stream))
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What the stream (or the current one) gets from now on runs after the mark."""
+        """Makes later operators on the stream, or on the current one, run after the mark."""
         self._event.wait(self._stream("wait", stream))
 
     def synchronize(self) -> None:

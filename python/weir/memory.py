@@ -1,4 +1,4 @@
-"""Where a device's memory is. ``device`` is a weir.Device, or None for the default."""
+"""Statistics of a device's memory. ``device`` is a weir.Device, or None for the default."""
 
 from . import _C
 
@@ -14,7 +14,7 @@ def memory_stats(device: _C.Device | None = None) -> dict[str, int]:
 
 
 def memory_summary(device: _C.Device | None = None) -> str:
-    """A table for people: bytes by stream and state.
+    """A readable table: bytes by stream and state.
 
     >>> weir.memory_summary().startswith("memory of ")
     True
@@ -71,7 +71,7 @@ def reset_peak_memory_stats(device: _C.Device | None = None) -> None:
 
 
 def empty_cache(device: _C.Device | None = None) -> None:
-    """Gives memory that nobody uses back to the system.
+    """Returns unused memory to the system.
 
     >>> weir.empty_cache()
     >>> weir.memory_stats()['idle'] <= weir.memory_reserved()

@@ -1,11 +1,11 @@
 """Streams, events and core limits with the names of ``torch.npu``.
 
 The NPU is the default device of weir, and ``device`` arguments name it as 0, "npu" or "npu:0";
-``set_device(1)`` opens another of its kind. Limits are those of torch_npu: -1 leaves a value as it
-is.
+``set_device(1)`` opens another of its kind. Limits are those of torch_npu: -1 keeps the present
+value.
 
 If weir's device is cuda:0, tensors are PyTorch's CUDA tensors and streams are CUDA streams that
-PyTorch runs on: inside ``with stream(s)`` its current stream is s, with the cores that s has.
+PyTorch runs on: inside ``with stream(s)`` PyTorch's current stream is s, with the core limit of s.
 
 >>> s = weir.npu.Stream()
 >>> with weir.npu.stream(s):
@@ -41,14 +41,14 @@ def _need(function, argument, value, kind):
         )
 
 
-_DEVICE_TYPE = 20  # PyTorch's number for the kind of device that "npu" is
+_DEVICE_TYPE = 20  # PyTorch's number for the device type "npu"
 
 # Streams by (number of the device, stream_id), for Stream(stream_id=...).
 _made: weakref.WeakValueDictionary[tuple[int, int], Stream] = weakref.WeakValueDictionary()
 
 
 def _shown(device):
-    """The device as PyTorch names it; weir's own where PyTorch is not loaded."""
+    """PyTorch's device object; weir's if PyTorch is not loaded."""
     torch = sys.modules.get("torch")
     gpu = _follow.gpu_of(device)
     if torch is None:
@@ -61,8 +61,8 @@ def _shown(device):
 
 
 class Stream:
-    """A stream; ``priority`` is lower for more urgent work. ``stream_id``, ``device_index`` and
-    ``device_type`` together find one that exists.
+    """A stream; a lower ``priority`` is more urgent. ``stream_id``, ``device_index`` and
+    ``device_type`` together select an existing stream.
 
     >>> s = weir.npu.Stream(priority=-1)
     >>> s.wait_stream(weir.npu.current_stream())
@@ -81,7 +81,7 @@ class Stream:
         device_type: int = _DEVICE_TYPE,
         is_sync_launch: bool = False,
     ) -> None:
-        # Priorities beyond weir's are taken for the nearest: torch_npu has two kinds.
+        # Clamped to weir's range: torch_npu has two ranges.
         self.urgency = max(-8, min(priority, 7))
         if _dispatch.is_compiling():
             self.stream, self.tag = None, _traced.new_tag()
@@ -94,7 +94,7 @@ class Stream:
             self.stream = _C.Stream(self.urgency, device=_check_device(device))
             _made[self.device_index, self.stream_id] = self
         self.urgency = self.stream.priority
-        # What it is called in a traced function.
+        # Its tag in a traced function.
         self.tag = f"stream {self.stream.id}" if self.stream_id else _traced.DEFAULT
 
     @property
@@ -117,7 +117,7 @@ class Stream:
 
     @property
     def npu_stream(self) -> int:
-        """A number that no other stream of the device has, for libraries that want a handle."""
+        """A unique number on the device, for libraries that need a handle."""
         return self.stream.id
 
     @staticmethod
@@ -126,7 +126,7 @@ class Stream:
         return 7, -8
 
     def set_data_preprocess_stream(self, is_data_preprocess_stream: bool = False) -> None:
-        """Nothing: weir takes all streams alike."""
+        """Does nothing: weir treats all streams alike."""
 
     @property
     def priority(self) -> int:
@@ -185,7 +185,7 @@ class Stream:
 
 
 class SyncLaunchStream(Stream):
-    """A stream as any: weir has no second thread that launches."""
+    """The same as Stream: weir has no separate thread that launches."""
 
 
 def _find_stream(stream_id, device_index, device_type):
@@ -218,7 +218,7 @@ class Event:
     ) -> None:
         if interprocess:
             raise NotImplementedError("weir has no events between processes")
-        self._token = None  # of the last record in a traced function
+        self._token = None  # token of the last record in a traced function
         self.event = None if _dispatch.is_compiling() else _C.Event(enable_timing, blocking)
         self.external = bool(external)
         self.enable_timing = bool(enable_timing)
@@ -231,7 +231,7 @@ class Event:
 
     @property
     def npu_event(self) -> int:
-        """A number that no other event has, 0 before the first record."""
+        """A unique number; 0 before the first record."""
         return id(self.event) if self._recorded else 0
 
     def record(self, stream: Stream | None = None) -> None:
@@ -249,7 +249,7 @@ class Event:
         if stream is not None:
             _need("wait", "stream", stream, Stream)
         if _dispatch.is_compiling():
-            if self._token is not None:  # else it comes before all of the function
+            if self._token is not None:  # else it was recorded before the traced function
                 _traced.wait(self._token, stream)
             return
         self.event.wait(None if stream is None else stream.stream)
@@ -268,7 +268,7 @@ class Event:
         return self.event.elapsed_time(end_event.event)
 
     def recorded_time(self) -> int:
-        """When the mark was passed, in nanoseconds of the device's clock; waits for it."""
+        """The time of the mark in nanoseconds of the device's clock; waits for the mark."""
         if not self._recorded:
             raise RuntimeError("recorded_time: the event was never recorded")
         self.event.synchronize()
@@ -280,7 +280,7 @@ class Event:
 
 
 class ExternalEvent(Event):
-    """An event that a captured graph waits for at each run, and that others record in between.
+    """An event that a captured graph waits for at each run, and that other code records in between.
 
     In weir a wait does not block for a record that comes later: waiting before the record is an
     error. ``reset`` makes it unrecorded again.
@@ -290,13 +290,13 @@ class ExternalEvent(Event):
         super().__init__(external=True)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """As of any event, once it is recorded."""
+        """As for any event, but raises if it is not recorded."""
         if not self._recorded:
             raise RuntimeError("ExternalEvent.wait: nothing has recorded the event since its reset")
         super().wait(stream)
 
     def reset(self, stream: Stream | None = None) -> None:
-        """Forgets the record; what waits for it already still does."""
+        """Discards the record; waits that are already queued are not affected."""
         if stream is not None:
             _need("reset", "stream", stream, Stream)
         self.event, self._recorded = _C.Event(False, False), False
@@ -306,7 +306,7 @@ _zero: dict[int, tuple[_C.Device, _C.Event, int]] = {}  # by id of the device
 
 
 def _clock_ns(event):
-    """The time of a mark, from one mark whose time on the device's clock is known."""
+    """The time of a mark, relative to one mark whose time on the device's clock is known."""
     device = event.device
     if id(device) not in _zero:
         start = _C.Event(True, False, device)
@@ -344,7 +344,7 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """``with stream(s):`` runs what is inside on s.
+    """``with stream(s):`` runs the operators inside on s.
 
     >>> s = weir.npu.Stream()
     >>> with weir.npu.stream(s):
@@ -370,7 +370,7 @@ def set_stream(stream: Stream | None) -> None:
 
 
 def current_stream(device: object = None) -> Stream:
-    """The stream that operators of this thread go to.
+    """The stream that runs this thread's operators.
 
     >>> weir.npu.current_stream() == weir.npu.default_stream()
     True
@@ -381,7 +381,7 @@ def current_stream(device: object = None) -> Stream:
 
 
 def default_stream(device: object = None) -> Stream:
-    """The stream the device has from the start.
+    """The device's default stream.
 
     >>> weir.npu.default_stream() == weir.npu.Stream()
     False
@@ -412,7 +412,7 @@ def _as_dict(limit):
 
 
 def set_stream_limit(stream: Stream, cube_num: int = -1, vector_num: int = -1) -> None:
-    """Operators queued on the stream from now on use at most so many cores; -1 leaves one.
+    """Limits the cores of operators queued on the stream from now on; -1 keeps the present value.
 
     >>> s = weir.npu.Stream()
     >>> weir.npu.set_stream_limit(s, cube_num=1)
@@ -436,7 +436,7 @@ def get_stream_limit(stream: Stream) -> dict[str, int]:
 
 
 def reset_stream_limit(stream: Stream) -> None:
-    """The stream falls back to the device's limits.
+    """Makes the stream use the device's limits again.
 
     >>> s = weir.npu.Stream()
     >>> weir.npu.set_stream_limit(s, 1, 1)

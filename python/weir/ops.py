@@ -1,4 +1,4 @@
-"""Order by tokens and tagged events, as ``torchair.ops`` has it.
+"""Ordering by tokens and tagged events, with the names of ``torchair.ops``.
 
 >>> token = weir.ops.record()
 >>> with weir.scope.npu_stream_switch("side"):
@@ -24,8 +24,7 @@ def record() -> Any:
 
 
 def wait(tensors: Sequence[Any]) -> None:
-    """The current stream goes on after all of the tokens, and after the work that makes the
-    tensors.
+    """Makes the current stream wait for all tokens, and for the work that computes the tensors.
 
     >>> token = weir.ops.record()
     >>> with weir.scope.npu_stream_switch("side"):
@@ -86,7 +85,7 @@ def npu_destroy_tagged_event(event: TaggedEvent) -> None:
 
 
 def npu_tagged_event_record(event: TaggedEvent) -> None:
-    """Marks the point after what the current stream has so far.
+    """Records the event after the present work of the current stream.
 
     >>> event = weir.ops.npu_create_tagged_event("half way")
     >>> weir.ops.npu_tagged_event_record(event)
@@ -99,7 +98,7 @@ def npu_tagged_event_record(event: TaggedEvent) -> None:
 
 
 def npu_tagged_event_wait(event: TaggedEvent) -> None:
-    """The current stream goes on after the event's last record; before one, at once.
+    """Makes the current stream wait for the event's last record; does nothing before the first one.
 
     >>> event = weir.ops.npu_create_tagged_event("ready")
     >>> weir.ops.npu_tagged_event_record(event)
@@ -114,8 +113,8 @@ def npu_tagged_event_wait(event: TaggedEvent) -> None:
 
 
 def npu_record_tagged_stream(input: Any, tagged_stream: str) -> None:
-    """Says that work on the stream of that tag uses the tensor. weir knows that itself, so in a
-    graph and on tensors of others this does nothing.
+    """Declares that work on the stream of that tag uses the tensor. In a graph and for tensors of
+    other libraries this does nothing, as weir tracks such uses itself.
 
     >>> weir.ops.npu_record_tagged_stream(weir.ones((2,)), "side")
     """

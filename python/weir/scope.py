@@ -1,8 +1,8 @@
-"""What applies to the operators made inside: stream, core limits, super kernels.
+"""Scopes that apply to the operators inside: stream, core limits, super kernels.
 
 The names and arguments are TorchAir's (``torchair.scope``). Scopes work the same on weir's own
 tensors, in captured graphs, and inside a model that ``torch.compile`` traces for weir's backend.
-They nest; the innermost wins per kind, and kinds accumulate.
+Scopes nest: of each kind the innermost applies, and different kinds combine.
 
 >>> with weir.scope.npu_stream_switch("side"):
 ...     with weir.scope.limit_core_num(1, 1):
@@ -34,8 +34,8 @@ def npu_stream_switch(
 ) -> _Scope:
     """Operators inside run on the stream of that tag; the same tag is the same stream.
 
-    ``enable_inner_parallel`` is accepted as TorchAir has it; weir's operators always use all
-    cores their limits allow.
+    ``enable_inner_parallel`` is accepted for TorchAir; weir's operators always use all cores that
+    their limits allow.
 
     >>> with weir.scope.npu_stream_switch("side", -1):
     ...     y = weir.ones((2,)) + 1
@@ -50,7 +50,7 @@ def npu_stream_switch(
 
 
 def limit_core_num(op_aicore_num: int | str, op_vectorcore_num: int | str) -> _Scope:
-    """Operators inside use at most so many cube and vector cores; -1 keeps what is there.
+    """Limits the cube and vector cores of the operators inside; -1 keeps the present value.
 
     >>> with weir.scope.limit_core_num(1, 1):
     ...     y = weir.ones((8, 8)) @ weir.ones((8, 8))
@@ -60,7 +60,7 @@ def limit_core_num(op_aicore_num: int | str, op_vectorcore_num: int | str) -> _S
 
 
 def _number(name, value):
-    """Numbers may come as text: attributes of a graph are."""
+    """Converts a number, which may be text, as in attributes of a graph."""
     if isinstance(value, str):
         try:
             return int(value)
@@ -72,8 +72,8 @@ def _number(name, value):
 
 
 def super_kernel(scope: str | None, options: str | None = "") -> _Scope:
-    """Operators inside become one launch; a scope of None takes them out of one again. Options that
-    weir does not know have no effect, which is said once.
+    """Fuses the operators inside into one launch; a scope of None excludes them from it again.
+    Options that weir does not know have no effect, with one warning.
 
     >>> @weir.compile
     ... def f(x):
@@ -102,9 +102,9 @@ def op_never_timeout(enable: bool = True) -> _Scope:
 
 
 def npu_wait_tensor(self: Any, dependency: Any) -> Any:
-    """Everything that uses ``self`` afterwards runs after the work that made ``dependency``.
+    """Makes every later use of ``self`` run after the work that computes ``dependency``.
 
-    Gives ``self`` back.
+    Returns ``self``.
 
     >>> a = weir.ones((2, 2))
     >>> with weir.scope.npu_stream_switch("side"):

@@ -1,4 +1,4 @@
-"""The current stream, which every thread has for itself."""
+"""The current stream; each thread has its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ._follow import back, follow
 
 
 def current_stream(device: _C.Device | None = None) -> _C.Stream:
-    """The stream that operators of this thread go to.
+    """The stream that runs this thread's operators.
 
     >>> weir.current_stream().name
     'default'
@@ -16,7 +16,7 @@ def current_stream(device: _C.Device | None = None) -> _C.Stream:
 
 
 def default_stream(device: _C.Device | None = None) -> _C.Stream:
-    """The stream every device has from the start.
+    """The device's default stream.
 
     >>> weir.default_stream() == weir.get_device().default_stream()
     True
@@ -36,19 +36,19 @@ def synchronize(device: _C.Device | None = None) -> None:
 
 
 def _native(self):
-    """The CUDA stream that stands for this one, as a number, for other libraries of the GPU: what
-    they queue on it is in order with what is queued here. It has the cores of the limit in force;
-    ask again after another. Devices other than cuda have none."""
+    """The handle of this stream's CUDA stream, as a number, for other libraries: work that they
+    queue on it is ordered with work queued here. The CUDA stream has the cores of the present
+    limit; after a change of the limit, read this again. Only cuda devices have one."""
     return _C.stream_native(self)
 
 
 def _wait_native(self, native):
-    """What is queued from now on runs after what the CUDA stream has."""
+    """Makes work queued from now on run after the CUDA stream's present work."""
     _C.stream_wait_native(self, native)
 
 
 def _signal_native(self, native):
-    """What the CUDA stream gets from now on runs after what is queued here."""
+    """Makes later work of the CUDA stream run after the work queued here."""
     _C.stream_signal_native(self, native)
 
 
@@ -58,8 +58,8 @@ _C.Stream.signal_native = _signal_native
 
 
 class stream:
-    """Makes a stream current within a ``with`` block; ``None`` changes nothing. On cuda it is
-    PyTorch's current stream there as well.
+    """Makes a stream current within a ``with`` block; ``None`` changes nothing. On cuda it also
+    becomes PyTorch's current stream.
 
     >>> s = weir.Stream()
     >>> with weir.stream(s):

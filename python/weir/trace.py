@@ -1,4 +1,4 @@
-"""What ran where and when.
+"""Records which operators ran where and when.
 
 >>> with weir.trace() as t:
 ...     y = weir.tensor([1.0]) + 1
@@ -14,11 +14,11 @@ from . import _C
 
 
 class trace:
-    """Records every device while its ``with`` block runs, and waits for the default one at the
-    end, or for ``device``.
+    """Records all devices during its ``with`` block; at the end waits for ``device``, or for the
+    default one.
 
-    ``ops`` are dicts with name, stream, engine, cores, start_us and end_us, in the order they
-    started; ``waits`` are (stream, waited for, op behind, op before).
+    ``ops`` are dicts with name, stream, engine, cores, start_us and end_us, sorted by start;
+    ``waits`` are tuples (stream, stream waited for, operator after the wait, operator waited for).
 
     >>> with weir.trace() as t:
     ...     y = weir.ones((8, 8)) @ weir.ones((8, 8))

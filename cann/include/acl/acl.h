@@ -1,4 +1,4 @@
-/* AscendCL as weir offers it. `#include <acl/acl.h>` has all of it. */
+/* AscendCL as weir implements it. `#include <acl/acl.h>` declares all of it. */
 #ifndef WEIR_ACL_H
 #define WEIR_ACL_H
 
@@ -13,20 +13,20 @@ extern "C" {
 
 /* ---- the library ---- */
 
-/* A second call is ACL_ERROR_REPEAT_INITIALIZE; the file of settings is not read. */
+/* A second call returns ACL_ERROR_REPEAT_INITIALIZE; the file of settings is not read. */
 aclError aclInit(const char *configPath);
-/* Waits for all work, frees what is left of streams, events and memory, and closes the devices.
- * A second call is ACL_ERROR_REPEAT_FINALIZE. */
+/* Waits for all work, frees the remaining streams, events and memory, and closes the devices.
+ * A second call returns ACL_ERROR_REPEAT_FINALIZE. */
 aclError aclFinalize(void);
 
 aclError aclrtGetVersion(int32_t *major, int32_t *minor, int32_t *patch);
 
-/* The sentence of this thread's last error, once; then "" until the next. */
+/* Returns the message of this thread's last error once; then "" until the next error. */
 const char *aclGetRecentErrMsg(void);
 
-/* ---- what a device is ---- */
+/* ---- properties of a device ---- */
 
-/* Numbers of this and the next: what the torch_npu wheel passes. */
+/* The numbers of this enumeration and the next are those that the torch_npu wheel passes. */
 typedef enum {
     ACL_DEVICE_INFO_UNDEFINED = -1,
     ACL_DEVICE_INFO_AI_CORE_NUM = 0,

@@ -33,7 +33,8 @@ typedef struct aclTensorDesc aclTensorDesc;
 #define ACL_TENSOR_SHAPE_RANGE_NUM 2
 #define ACL_UNKNOWN_RANK 0xFFFFFFFFFFFFFFFE
 
-/* From ACL_BF16 on, and HWCN, NC and NCL below: the numbers that TorchAir's Python has (BSD-3). */
+/* The numbers from ACL_BF16 on, and of HWCN, NC and NCL below, are those in TorchAir's Python code
+ * (BSD-3). */
 typedef enum {
     ACL_DT_UNDEFINED = -1,
     ACL_FLOAT = 0,

@@ -1,6 +1,6 @@
-/* AscendCL's error codes: 1xxxxx the caller's, 2xxxxx of resources, 5xxxxx of the runtime.
- * Numbers of the Apache-2.0 headers of 2020 (acl_base.h, error_codes/rt_error_codes.h); 207013 of
- * torch_npu's NPUErrorCodes.h, BSD-3. */
+/* AscendCL's error codes: 1xxxxx for errors of the caller, 2xxxxx for resources, 5xxxxx for the
+ * runtime. The numbers are those of the Apache-2.0 headers of 2020 (acl_base.h,
+ * error_codes/rt_error_codes.h); 207013 is from torch_npu's NPUErrorCodes.h, BSD-3. */
 #ifndef WEIR_ACL_ERROR_H
 #define WEIR_ACL_ERROR_H
 

@@ -1,6 +1,6 @@
-/* Captured graphs (aclmdlRI*), after torch_npu's BSD-3 calls of them, and the dump calls of 2020.
- * A capture becomes a graph of weir, and a plan when it ends. Offline models (*.om) are not
- * supported. */
+/* Captured graphs (aclmdlRI*), as torch_npu (BSD-3) calls them, and the dump calls of 2020. A
+ * capture builds a graph of weir, which is compiled to a plan when the capture ends. Offline models
+ * (*.om) are not supported. */
 #ifndef WEIR_ACL_MDL_H
 #define WEIR_ACL_MDL_H
 
@@ -25,11 +25,11 @@ typedef enum {
     ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2,
 } aclmdlRICaptureStatus;
 
-/* What is queued on the stream from now on is kept and does not run. A stream that waits for an
- * event recorded on it takes part. Waits of the host for such a stream fail and break the capture.
- */
+/* From now on work queued on the stream is recorded and does not run. A stream that waits for an
+ * event recorded on it joins the capture. A wait of the host for such a stream fails and breaks the
+ * capture. */
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode);
-/* On the stream that began. Compiles: an error of it comes from here. */
+/* Call it on the stream that began the capture. Compiles the graph, and returns errors of that. */
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI);
 aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus *status,
                                 aclmdlRI *modelRI);
@@ -40,28 +40,28 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI);
 aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId);
 aclError aclmdlRIGetName(aclmdlRI modelRI, uint32_t maxLen, char *name);
 aclError aclmdlRISetName(aclmdlRI modelRI, const char *name);
-/* The graph as a graph file, to stdout or to a file. */
+/* Writes the graph as a graph file to stdout or to a file. */
 aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags);
 
-/* Operators between these two can be captured anew later: all of them, on any stream. */
+/* The operators between these two can be captured again later, all together, on any stream. */
 aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream);
 aclError aclmdlRICaptureTaskGrpEnd(aclrtStream stream, aclrtTaskGrp *handle);
 aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream, aclrtTaskGrp handle);
 aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
-/* [T] a graph within a graph, which runs if the condition's word of 8 bytes, device memory that
- * earlier work of the graph may write, is not 0 when its stream gets there. Each run of the whole
- * begins with the default in it, where the flag says so. The inner graph is captured on a stream of
- * its own, before the outer capture ends, and belongs to the outer one. Not on cuda. [W] numbers
- * and layout. */
+/* [T] an inner graph that runs if the condition's word is not 0 when the stream reaches it. The
+ * word is 8 bytes of device memory, which earlier work of the graph may write. If the flag says so,
+ * each run of the outer graph first sets the word to its default. The inner graph is captured on a
+ * stream of its own, before the outer capture ends, and belongs to the outer graph. Not on cuda.
+ * [W] numbers and layout. */
 typedef void *aclmdlRICondHandle;
 #define ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT 0x1u
 typedef enum { ACL_MODEL_RI_COND_TYPE_IF = 0 } aclmdlRICondTaskType;
 typedef struct aclmdlRICondTaskParams {
     aclmdlRICondHandle handle;
     aclmdlRICondTaskType type;
-    uint32_t size; /* of the array: 1 */
+    uint32_t size; /* of the array; must be 1 */
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
 aclError aclmdlRICondHandleCreate(aclmdlRI modelRI, unsigned int defaultLaunchValue, uint32_t flag,

@@ -1,5 +1,5 @@
-/* Operators by name, of before aclnn. weir runs few of them: any other is an error that names the
- * operator, so that what torch_npu falls back to is seen. */
+/* Operators called by name, which is the interface before aclnn. weir implements few of them; for
+ * any other the error names the operator, which shows what torch_npu fell back to. */
 #ifndef WEIR_ACL_OP_H
 #define WEIR_ACL_OP_H
 
@@ -13,9 +13,9 @@ typedef struct aclopAttr aclopAttr;
 typedef enum aclEngineType { ACL_ENGINE_SYS, ACL_ENGINE_AICORE, ACL_ENGINE_VECTOR } aclopEngineType;
 typedef enum aclCompileType { ACL_COMPILE_SYS, ACL_COMPILE_UNREGISTERED } aclopCompileType;
 typedef enum aclOpCompileFlag { ACL_OP_COMPILE_DEFAULT, ACL_OP_COMPILE_FUZZ } aclOpCompileFlag;
-/* Up to ACL_OP_PERFORMANCE_MODE as in 2020; the numbers of ACL_OP_JIT_COMPILE, ACL_ALLOW_HF32 and
- * ACL_OP_DEBUG_OPTION are those that the torch_npu wheel passes, and what lies between is in order.
- */
+/* The numbers up to ACL_OP_PERFORMANCE_MODE are those of 2020; those of ACL_OP_JIT_COMPILE,
+ * ACL_ALLOW_HF32 and ACL_OP_DEBUG_OPTION are the ones that the torch_npu wheel passes; those
+ * between are consecutive. */
 typedef enum aclCompileOpt {
     ACL_PRECISION_MODE,
     ACL_AICORE_NUM,
@@ -70,7 +70,7 @@ aclError aclopCompileAndExecuteV2(const char *opType, int numInputs, aclTensorDe
                                   aclopAttr *attr, aclopEngineType engineType,
                                   aclopCompileType compileFlag, const char *opPath,
                                   aclrtStream stream);
-/* Kept and given back. */
+/* Options are stored and returned; they have no effect. */
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value);
 aclError aclGetCompileopt(aclCompileOpt opt, char *value, size_t length);
 size_t aclGetCompileoptSize(aclCompileOpt opt);

@@ -1,2 +1,2 @@
-/* What other programs include by this name. */
+/* For programs that include this name. */
 #include "acl_op.h"

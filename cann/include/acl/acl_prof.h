@@ -1,5 +1,5 @@
-/* Profiling calls, after torch_npu's (BSD-3) and MindSpore's (Apache-2.0) use of them. They keep
- * nothing: `weir cann run --trace` records what runs. */
+/* Profiling calls, as torch_npu (BSD-3) and MindSpore (Apache-2.0) use them. They record nothing;
+ * use `weir cann run --trace` instead. */
 #ifndef WEIR_ACL_PROF_H
 #define WEIR_ACL_PROF_H
 

@@ -1,8 +1,8 @@
-/* Devices, contexts, memory, streams and events. Functions of 2020 mean what the Apache-2.0 header
- * of that year says; newer ones are marked with whose calls they follow: [T] torch_npu (BSD-3),
- * [G] llama.cpp (MIT), [M] MindSpore (Apache-2.0). Numbers marked [W] are those that the torch_npu
- * wheel passes when it runs; [O] are weir's own: of such an enumeration only the names are known,
- * and what is compiled with this header agrees with itself.
+/* Devices, contexts, memory, streams and events. Functions of 2020 behave as the Apache-2.0 header
+ * of that year says. Newer functions are marked with the program whose calls they follow: [T]
+ * torch_npu (BSD-3), [G] llama.cpp (MIT), [M] MindSpore (Apache-2.0). Numbers marked [W] are those
+ * that the torch_npu wheel passes when it runs. Numbers marked [O] are weir's own: only the names
+ * are public, so they are consistent only among programs compiled with this header.
  *
  * threads  any; contexts, limits in use and error messages are the calling thread's own.
  */
@@ -51,7 +51,7 @@ typedef enum aclrtFloatOverflowMode {
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
-/* [T][W] settings of a context; kept and given back. */
+/* [T][W] settings of a context; stored and returned, without effect. */
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
@@ -108,11 +108,11 @@ typedef enum aclrtMemAttr {
     ACL_HBM_MEM_P2P_NORMAL,
 } aclrtMemAttr;
 
-/* At least 64-byte aligned. Every policy gives the same memory. */
+/* Memory is aligned to at least 64 bytes. All policies allocate the same memory. */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy); /* [T] */
 aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
-/* Work that is queued keeps the bytes until it is over; the address is no memory any more. */
+/* Queued work keeps the memory until it has completed, but the address is invalid at once. */
 aclError aclrtFree(void *devPtr);
 aclError aclrtMallocHost(void **hostPtr, size_t size);
 aclError aclrtFreeHost(void *hostPtr);
@@ -122,14 +122,14 @@ aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
 
 /* [T][O] */
 typedef enum aclrtHostRegisterType { ACL_HOST_REGISTER_MAPPED = 0 } aclrtHostRegisterType;
-/* [T] the device reads the host's memory where it lies; not on cuda. */
+/* [T] lets the device access host memory directly; not on cuda. */
 aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type, void **devPtr);
 aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag);
 aclError aclrtHostUnregister(void *ptr);
 
-/* destMax is the room at dst: more than that is ACL_ERROR_INVALID_PARAM. A copy that does not wait
- * reads and writes the host's memory when its stream gets there. */
+/* destMax is the size of dst; a larger count is ACL_ERROR_INVALID_PARAM. An asynchronous copy
+ * accesses the host's memory when its stream reaches it. */
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                      aclrtMemcpyKind kind);
 aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count,
@@ -143,12 +143,13 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
 aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                           aclrtStream stream);
-/* [T][O] a prefetch; weir has nothing to do for it. */
+/* [T][O] a prefetch; does nothing in weir. */
 typedef enum aclrtCmoType { ACL_RT_CMO_TYPE_PREFETCH = 0 } aclrtCmoType;
 aclError aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType, aclrtStream stream);
 
-/* [T][G][M] addresses apart from memory. Sizes of memory are multiples of 2 MiB, those of ranges
- * are rounded up to it. Not on cuda. [W]: the numbers, and where each member lies. */
+/* [T][G][M] virtual memory management: ranges of addresses, and physical memory to map into them.
+ * Sizes of memory must be multiples of 2 MiB; sizes of ranges are rounded up to that. Not on cuda.
+ * [W] the numbers, and the offsets of members. */
 typedef void *aclrtDrvMemHandle;
 typedef enum aclrtMemHandleType { ACL_MEM_HANDLE_TYPE_NONE = 0 } aclrtMemHandleType;
 typedef enum aclrtMemAllocationType { ACL_MEM_ALLOCATION_TYPE_PINNED = 0 } aclrtMemAllocationType;
@@ -192,8 +193,8 @@ aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t dev
                                            aclrtDrvMemHandle *handle);
 /* [T] memory of aclrtMalloc in other processes of this machine and user; a key has at most 64
  * characters. The first export of an allocation waits for its device, and no other thread may run
- * a graph on it meanwhile. Closed by the importer, the address is no memory any more; the
- * exporter's key lasts until the memory is freed. Not on cuda. [W] the flags. */
+ * a graph on it meanwhile. When the importer closes the memory, its address becomes invalid; the
+ * exporter's key is valid until the memory is freed. Not on cuda. [W] the flags. */
 #define ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION 0x1u
 #define ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS 0x1u
 aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len, uint64_t flags);
@@ -201,21 +202,21 @@ aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num);
 aclError aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags);
 aclError aclrtIpcMemClose(const char *key);
 
-/* [T] a word of 8 bytes, which the stream writes, and waits for until it has that value. Not on
- * cuda. [W] the number. */
+/* [T] make the stream write a word of 8 bytes, or wait until it has that value. Not on cuda. [W]
+ * the number. */
 #define ACL_STREAM_WAIT_VALUE_EQ 0x00000001u
 aclError aclrtValueWrite(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, aclrtStream stream);
 
 /* ---- streams ---- */
 
-/* [W] both together and ACL_STOP_ON_FAILURE; [O] which of the two is which. */
+/* [W] the union of the first two, and ACL_STOP_ON_FAILURE; [O] which of the first two is which. */
 #define ACL_STREAM_FAST_LAUNCH 0x00000001u
 #define ACL_STREAM_FAST_SYNC 0x00000002u
 #define ACL_CONTINUE_ON_FAILURE 0x00000000u
 #define ACL_STOP_ON_FAILURE 0x00000001u
 
-/* [T] with the numbers, as are limits, and the states of events that are newer than 2020. */
+/* [T] with the numbers; so are the limits, and the states of events that are newer than 2020. */
 typedef enum aclrtStreamStatus {
     ACL_STREAM_STATUS_COMPLETE = 0,
     ACL_STREAM_STATUS_NOT_READY = 1,
@@ -225,7 +226,7 @@ typedef enum aclrtStreamStatus {
 aclError aclrtCreateStream(aclrtStream *stream);
 /* [T][M] priority 0 is the most urgent, 7 the least. */
 aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag);
-/* Queued work still runs to its end. */
+/* Work that is already queued still runs. */
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtDestroyStreamForce(aclrtStream stream); /* [T] the same here */
 aclError aclrtSynchronizeStream(aclrtStream stream);
@@ -236,15 +237,15 @@ aclError aclrtStreamGetId(aclrtStream stream, int32_t *streamId); /* [T] */
 aclError aclrtStreamGetPriority(aclrtStream stream, uint32_t *priority);
 aclError aclrtStreamGetFlags(aclrtStream stream, uint32_t *flags);
 aclError aclrtDeviceGetStreamPriorityRange(int32_t *leastPriority, int32_t *greatestPriority);
-/* A stream of weir stops at a failure, whatever is set. */
+/* weir's streams always stop at a failure; the mode has no effect. */
 aclError aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode);
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag);
 aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag);
 aclError aclrtGetStreamAvailableNum(uint32_t *streamCount);
 aclError aclrtStreamAbort(aclrtStream stream);
 
-/* [T] core limits: a stream's over the device's over what there is. An operator has those of the
- * stream it is queued on, unless its thread uses another's. */
+/* [T] core limits. A stream's limit overrides the device's, which overrides the number of cores. An
+ * operator has the limit of its stream, unless its thread uses another stream's. */
 typedef enum aclrtDevResLimitType {
     ACL_RT_DEV_RES_CUBE_CORE = 0,
     ACL_RT_DEV_RES_VECTOR_CORE = 1,
@@ -261,7 +262,7 @@ aclError aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value);
 
 /* ---- events ---- */
 
-/* [W]; the Apache-2.0 runtime/event.h of 2020 has the first two by other names. */
+/* [W]; the Apache-2.0 runtime/event.h of 2020 calls the first two differently. */
 #define ACL_EVENT_SYNC 0x00000001u
 #define ACL_EVENT_CAPTURE_STREAM_PROGRESS 0x00000002u
 #define ACL_EVENT_TIME_LINE 0x00000008u
@@ -322,7 +323,7 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void *userData, aclrtCallbackBloc
                              aclrtStream stream);
 /* One callback, or ACL_ERROR_RT_REPORT_TIMEOUT after `timeout` ms (-1: for ever). */
 aclError aclrtProcessReport(int32_t timeout);
-/* [T] on a thread of the library; the stream goes on when it has returned. */
+/* [T] runs on a thread of the library; the stream continues when it has returned. */
 aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *args);
 
 /* ---- [M] allocators for the workspaces of operators by name, which need none here ---- */
@@ -347,7 +348,7 @@ aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocato
 aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
 aclError aclrtAllocatorUnregister(aclrtStream stream);
 
-/* What failed; asked for within the function that aclrtSetExceptionInfoCallback sets. */
+/* Describe failed work; call them in the function set by aclrtSetExceptionInfoCallback. */
 typedef struct rtExceptionInfo aclrtExceptionInfo;
 typedef void (*aclrtExceptionInfoCallback)(aclrtExceptionInfo *exceptionInfo);
 aclError aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback);
@@ -357,13 +358,13 @@ uint32_t aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info);
 uint32_t aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info);
 uint32_t aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
-/* ---- order between streams that does not need to be issued in order ---- */
+/* ---- notifies: a wait may be issued before its record ---- */
 
 aclError aclrtCreateNotify(aclrtNotify *notify, uint64_t flag);
 aclError aclrtDestroyNotify(aclrtNotify notify);
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
-/* The stream goes on after a record that no earlier wait has taken, queued before or later.
- * timeout in ms, 0: for ever. */
+/* The stream waits for a record that no earlier wait has consumed. The record may be queued before
+ * or after the wait. timeout in ms, 0: for ever. */
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout);
 aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t *notifyId);
 

@@ -1,5 +1,5 @@
-/* Channels of tensors from a graph to the host, after the Apache-2.0 header of 2020 and MindSpore's
- * use of them. Graphs on weir send nothing, so a channel stays empty until it is stopped. */
+/* Channels of tensors from a graph to the host, according to the Apache-2.0 header of 2020 and
+ * MindSpore's use of them. Graphs on weir send nothing, so a channel is always empty. */
 #ifndef WEIR_ACL_TDT_H
 #define WEIR_ACL_TDT_H
 
@@ -19,7 +19,7 @@ acltdtChannelHandle *acltdtCreateChannelWithCapacity(uint32_t deviceId, const ch
 aclError acltdtStopChannel(acltdtChannelHandle *handle);
 aclError acltdtDestroyChannel(acltdtChannelHandle *handle);
 aclError acltdtQueryChannelSize(const acltdtChannelHandle *handle, size_t *size);
-/* Waits `timeout` ms (-1: until the channel is stopped), then ACL_ERROR_RT_QUEUE_EMPTY. */
+/* Waits `timeout` ms (-1: until the channel is stopped), then returns ACL_ERROR_RT_QUEUE_EMPTY. */
 aclError acltdtReceiveTensor(const acltdtChannelHandle *handle, acltdtDataset *dataset,
                              int32_t timeout);
 aclError acltdtSendTensor(const acltdtChannelHandle *handle, const acltdtDataset *dataset,

@@ -3,10 +3,11 @@
  * Written for weir; what each function means was taken from the Apache-2.0 licensed acl_meta.h of
  * graphengine and from how op-plugin (BSD-3) and ggml-cann (MIT) call it.
  *
- * An object belongs to its maker until the matching aclDestroy. An executor keeps what it was
- * given, so that objects may be destroyed between the two phases of an operator. returns  0;
- * ACLNN_ERR_PARAM_NULLPTR for a NULL, ACLNN_ERR_PARAM_INVALID for other bad arguments. What creates
- * gives NULL instead; aclGetRecentErrMsg has the reason. threads  any, one at a time per object.
+ * The creator owns an object until the matching aclDestroy. An executor holds references to its
+ * objects, so they may be destroyed between the two phases of an operator. returns  0;
+ * ACLNN_ERR_PARAM_NULLPTR for a NULL, ACLNN_ERR_PARAM_INVALID for other bad arguments. Functions
+ * that create an object return NULL instead; aclGetRecentErrMsg returns the reason. threads  any,
+ * one at a time per object.
  */
 #ifndef WEIR_ACLNN_ACL_META_H
 #define WEIR_ACLNN_ACL_META_H
@@ -34,7 +35,7 @@ typedef struct aclScalarList aclScalarList;
 typedef int32_t aclnnStatus;
 #endif
 
-/* Numbers that public bug reports of vllm-ascend (Apache-2.0) quote. */
+/* The numbers are those quoted in public bug reports of vllm-ascend (Apache-2.0). */
 enum {
     ACLNN_SUCCESS = 0,
     ACLNN_ERR_PARAM_NULLPTR = 161001,
@@ -56,7 +57,7 @@ WEIR_ACLNN_API aclScalar *aclCreateScalar(void *value, aclDataType dataType);
 WEIR_ACLNN_API aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size);
 WEIR_ACLNN_API aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size);
 WEIR_ACLNN_API aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size);
-/* The list takes the tensors over: aclDestroyTensorList destroys them. */
+/* The list takes ownership of the tensors: aclDestroyTensorList destroys them. */
 WEIR_ACLNN_API aclTensorList *aclCreateTensorList(const aclTensor *const *value, uint64_t size);
 WEIR_ACLNN_API aclScalarList *aclCreateScalarList(const aclScalar *const *value, uint64_t size);
 
@@ -68,7 +69,7 @@ WEIR_ACLNN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray *array);
 WEIR_ACLNN_API aclnnStatus aclDestroyTensorList(const aclTensorList *array);
 WEIR_ACLNN_API aclnnStatus aclDestroyScalarList(const aclScalarList *array);
 
-/* The arrays given out are the caller's: free with delete[] or free(). */
+/* The caller owns the returned arrays: free them with delete[] or free(). */
 WEIR_ACLNN_API aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims,
                                            uint64_t *viewDimsNum);
 WEIR_ACLNN_API aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
@@ -86,16 +87,16 @@ WEIR_ACLNN_API aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64
 WEIR_ACLNN_API aclnnStatus aclGetTensorListSize(const aclTensorList *tensorList, uint64_t *size);
 WEIR_ACLNN_API aclnnStatus aclGetScalarListSize(const aclScalarList *scalarList, uint64_t *size);
 
-/* Makes an existing tensor another one. */
+/* Reinitialises an existing tensor. */
 WEIR_ACLNN_API aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims,
                                          uint64_t viewDimsNum, aclDataType dataType,
                                          const int64_t *stride, int64_t offset, aclFormat format,
                                          const int64_t *storageDims, uint64_t storageDimsNum,
                                          void *tensorDataAddr);
 
-/* An executor is gone after its second phase, unless it was made repeatable: then it stays until
- * aclDestroyAclOpExecutor, and addresses of its tensors may be set between runs. `index` counts
- * the operator's tensors in the order of its arguments. */
+/* An executor is destroyed after its second phase, unless it was made repeatable. A repeatable one
+ * lives until aclDestroyAclOpExecutor, and the addresses of its tensors may be set between runs.
+ * `index` counts the operator's tensors in the order of its arguments. */
 WEIR_ACLNN_API aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
 WEIR_ACLNN_API aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
 WEIR_ACLNN_API aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index,

@@ -1,4 +1,4 @@
-/* Beginning and end of the operator library. weir needs neither: both do nothing. */
+/* Initialisation and finalisation of the operator library. weir needs neither: both do nothing. */
 #ifndef WEIR_ACLNN_BASE_H
 #define WEIR_ACLNN_BASE_H
 

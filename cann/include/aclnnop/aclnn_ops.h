@@ -5,12 +5,12 @@
  *     aclnnStatus aclnnX(void *workspace, uint64_t workspaceSize, aclOpExecutor *executor,
  *                        aclrtStream stream);
  *
- * The first checks the operands and keeps them, the second queues the work. weir takes its scratch
- * memory from its own pool: the workspace is 0 bytes.
+ * The first function checks and keeps the operands, the second queues the work. weir allocates
+ * scratch memory from its own pool, so the workspace is always 0 bytes.
  * Written for weir; the order of operands was taken from calls in op-plugin (BSD-3), ggml-cann
  * (MIT) and MindSpore (Apache-2.0). returns  0; ACLNN_ERR_PARAM_NULLPTR for a required operand that
  * is NULL; ACLNN_ERR_PARAM_INVALID for a bad one; ACLNN_ERR_RUNTIME_ERROR if weir refuses the work.
- * aclGetRecentErrMsg has the operator, the operand and the reason. threads  any. */
+ * aclGetRecentErrMsg names the operator, the operand and the reason. threads  any. */
 #ifndef WEIR_ACLNNOP_ACLNN_OPS_H
 #define WEIR_ACLNNOP_ACLNN_OPS_H
 
@@ -21,10 +21,10 @@
 extern "C" {
 #endif
 
-/* Operands: T tensor, O tensor that is written, X tensor that is read and written, L list of
- * tensors, M list of tensors that are written, S scalar, Z list of scalars, N integers, D floats, A
- * bools, I int64_t, J int8_t, K int32_t, B bool, F double, G float, Y data type, C text. A Q behind
- * the letter: it may be NULL. */
+/* Kinds of operands: T tensor, O tensor that is written, X tensor that is read and written, L list
+ * of tensors, M list of tensors that are written, S scalar, Z list of scalars, N integers, D
+ * floats, A bools, I int64_t, J int8_t, K int32_t, B bool, F double, G float, Y data type, C text.
+ * A Q after the letter means that it may be NULL. */
 #define WEIR_ACLNN_DECLARE_T(name) const aclTensor *name,
 #define WEIR_ACLNN_DECLARE_TQ(name) const aclTensor *name,
 #define WEIR_ACLNN_DECLARE_O(name) aclTensor *name,
@@ -63,7 +63,7 @@ extern "C" {
 #include "aclnnop/rows.h"
 #undef WEIR_ACLNN_ROW
 
-/* The bytes that a matrix has after aclnnTransMatmulWeight: those that it had before. */
+/* Returns the bytes of a matrix after aclnnTransMatmulWeight, which does not change them. */
 WEIR_ACLNN_API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIntArray *tensorShape,
                                                             aclDataType dataType,
                                                             uint64_t *weightTensorSize);

@@ -1,10 +1,10 @@
-/* The table of operators: name without aclnn, what runs it, types of its first tensor, operands.
+/* The table of operators: name without aclnn, function, types of its first tensor, operands.
  *
- * Whoever includes this defines WEIR_ACLNN_ROW(name, run, types, operands...) first. The letters
- * before operands are those of aclnn_ops.h. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8,
- * and 16-bit ones, which are computed with as i32), NUMBER (both), BITS (INT and bool), ALL (NUMBER
- * and bool), INDEX (i64 i32), MOVE (ALL, and wide unsigned integers and complex64, which are moved
- * and not converted), FLOAT_INT4 (FLOAT; weights may be int4). */
+ * Define WEIR_ACLNN_ROW(name, run, types, operands...) before you include this. aclnn_ops.h
+ * explains the letters before operands. Types: FLOAT (f32 f16 bf16 f64), INT (i64 i32 i8 u8, and
+ * 16-bit integers, computed as i32), NUMBER (FLOAT and INT), BITS (INT and bool), ALL (NUMBER and
+ * bool), INDEX (i64 i32), MOVE (ALL, and wide unsigned integers and complex64, which are moved but
+ * not converted), FLOAT_INT4 (FLOAT; weights may be int4). */
 /* clang-format off */
 #ifndef WEIR_ACLNN_ROW
 #error "define WEIR_ACLNN_ROW first"
@@ -249,7 +249,7 @@ ROW(Bucketize, run_bucketize, NUMBER, T(self), T(boundaries), B(out_int32), B(ri
 ROW(Median, run_median, NUMBER, T(self), O(out))
 ROW(MedianDim, run_median_dim, NUMBER, T(self), I(dim), B(keepdim), O(values), O(indices))
 
-/* ---- making and moving ---- */
+/* ---- creating and moving ---- */
 ROW(Cast, run_cast, ALL, T(self), Y(dtype), O(out))
 ROW(InplaceCopy, run_copy, MOVE, X(self), T(source))
 ROW(InplaceZero, run_zero, MOVE, X(self))

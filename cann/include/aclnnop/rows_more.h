@@ -52,7 +52,7 @@ ROW(Mm, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(BatchMatMul, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(MatmulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
 ROW(BatchMatMulWeightNz, run_matmul, NUMBER, T(self), T(mat2), O(out), J(cube))
-/* The layout in memory stays as it is: weir has one. */
+/* These do not change the layout in memory: weir has only one. */
 ROW(TransMatmulWeight, run_same_layout, ALL, X(mat2))
 ROW(Mv, run_matmul, NUMBER, T(self), T(vec), O(out), J(cube))
 ROW(Addmm, run_addmm, NUMBER, T(self), T(mat1), T(mat2), S(beta), S(alpha), O(out), J(cube))

@@ -1,5 +1,5 @@
-/* HCCL as weir offers it: collectives between processes of one machine, and between devices of one
- * process.
+/* HCCL as weir implements it: collectives between processes of one machine, and between devices of
+ * one process.
  *
  * Functions and the order of their arguments follow torch_npu's BSD-3 calls of them
  * (HcclCompile.h); numbers of results and reductions, and the size of HcclRootInfo, graphengine's
@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* name, number, text. What failed in detail aclGetRecentErrMsg has. */
+/* name, number, text. aclGetRecentErrMsg returns the detailed reason of a failure. */
 #define WEIR_HCCL_RESULT_LIST(X)                        \
     X(HCCL_SUCCESS, 0, "success")                       \
     X(HCCL_E_PARA, 1, "a parameter is invalid")         \
@@ -76,20 +76,21 @@ const char *HcclGetErrorString(HcclResult code);
 
 /* ---- communicators ---- */
 
-/* One rank makes it and gives it to the others. Those of its host must be of its user. If one is of
- * another host, rank 0 must be of the host that made it: there it listens, at HCCL_IF_IP, else at
- * the address towards MASTER_ADDR. What connects hosts is weir's engine `mpi` (weir/procs.h): all
- * ranks are started by mpirun. WEIR_ENGINE, if set, names the engine whatever the hosts are. */
+/* One rank creates the root information and sends it to the others. Ranks on its host must run as
+ * the same user. If a rank is on another host, rank 0 must be on the host that created it, where it
+ * listens at HCCL_IF_IP, or else at the address towards MASTER_ADDR. Hosts are connected by weir's
+ * engine `mpi` (weir/procs.h), so all ranks must be started by mpirun. WEIR_ENGINE, if set, selects
+ * the engine in any case. */
 HcclResult HcclGetRootInfo(HcclRootInfo *rootInfo);
-/* Waits until all ranks have called, HCCL_CONNECT_TIMEOUT seconds (120) at most; then the error
- * names those that have not. */
+/* Waits until all ranks have called, for at most HCCL_CONNECT_TIMEOUT seconds (120). The error
+ * names the ranks that have not. */
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
                                 HcclComm *comm);
 HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo *rootInfo, uint32_t rank,
                                       const HcclCommConfig *config, HcclComm *comm);
 /* Devices of this process. */
 HcclResult HcclCommInitAll(uint32_t ndev, int32_t *devices, HcclComm *comms);
-/* A table of ranks in a file: not supported, ranks find each other by root information. */
+/* A table of ranks in a file is not supported: use root information. */
 HcclResult HcclCommInitClusterInfo(const char *clusterInfo, uint32_t rank, HcclComm *comm);
 HcclResult HcclCommInitClusterInfoConfig(const char *clusterInfo, uint32_t rank,
                                          HcclCommConfig *config, HcclComm *comm);
@@ -134,17 +135,17 @@ HcclResult HcclSend(void *sendBuf, uint64_t count, HcclDataType dataType, uint32
                     HcclComm comm, aclrtStream stream);
 HcclResult HcclRecv(void *recvBuf, uint64_t count, HcclDataType dataType, uint32_t srcRank,
                     HcclComm comm, aclrtStream stream);
-/* All of them at once, in any order on either side. */
+/* Does all sends and receives at once; their order does not matter. */
 HcclResult HcclBatchSendRecv(HcclSendRecvItem *sendRecvInfo, uint32_t itemNum, HcclComm comm,
                              aclrtStream stream);
 
-/* Counts of all ranks: the row is who sends, the column to whom. Parts lie one after the other. */
+/* The counts of all ranks: row = sender, column = receiver. The parts are contiguous. */
 HcclResult HcclAlltoAllVC(const void *sendBuf, const void *sendCountMatrix, HcclDataType sendType,
                           const void *recvBuf, HcclDataType recvType, HcclComm comm,
                           aclrtStream stream);
 
-/* Being told of memory changes nothing; a broken communicator stays so; the other two are not
- * supported. */
+/* Registering memory has no effect; a broken communicator stays broken; the other two functions are
+ * not supported. */
 HcclResult HcclCommSetMemoryRange(HcclComm comm, void *virPtr, size_t size, size_t alignment,
                                   uint64_t flags);
 HcclResult HcclCommUnsetMemoryRange(HcclComm comm, void *virPtr);
@@ -158,7 +159,7 @@ HcclResult HcclCreateSubCommConfig(HcclComm *comm, uint32_t rankNum, uint32_t *r
                                    uint64_t subCommId, uint32_t subCommRankId,
                                    HcclCommConfig *config, HcclComm *subComm);
 
-/* Settings: kept nowhere, since there is nothing to set. */
+/* Settings: ignored, since there is nothing to set. */
 typedef enum { HCCL_DETERMINISTIC = 0 } HcclConfig;
 typedef union {
     int32_t value;

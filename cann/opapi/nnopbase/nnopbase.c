@@ -1,4 +1,4 @@
-/* The library has nothing of its own: what is asked of it is in libopapi, which it loads. */
+/* The library has no functions of its own: it loads libopapi, which contains all of them. */
 #include "aclnn/aclnn_base.h"
 
 WEIR_ACLNN_API aclnnStatus weir_nnopbase(void);

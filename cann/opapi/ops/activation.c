@@ -1,4 +1,4 @@
-/* Activations and their gradients. They compute in f32 or f64. */
+/* Activations and their gradients, computed in f32 or f64. */
 #include "run.h"
 
 static tensor *constant(struct call *c, tensor *x, double value)
@@ -82,7 +82,7 @@ void run_fast_gelu_backward(struct call *c)
     give(c, op_mul(c, x_of(c, 0), slope));
 }
 
-/* ---- gradients of weir's own ---- */
+/* ---- gradients of activations that weir has operators for ---- */
 
 void run_sigmoid_backward(struct call *c)
 {
@@ -123,7 +123,7 @@ void run_threshold(struct call *c)
     give(c, op_where(c, op_gt(c, x, beside(c, 1, x)), x, cast(c, beside(c, 2, x), type(x))));
 }
 
-/* ---- leaky, elu and their kin ---- */
+/* ---- leaky relu, elu and similar ---- */
 
 void run_leaky_relu(struct call *c)
 {
@@ -253,7 +253,7 @@ void run_hardshrink(struct call *c)
     give(c, op_where(c, op_les(c, op_abs(c, x), number(c, 1, 0.5)), constant(c, x, 0), x));
 }
 
-/* grad, self, lambda: nothing where the output is 0 */
+/* grad, self, lambda: the gradient is 0 where the output is 0 */
 void run_shrink_backward(struct call *c)
 {
     tensor *g = x_of(c, 0), *x = x_of(c, 1);
@@ -308,7 +308,6 @@ void run_hardtanh_backward(struct call *c)
 
 /* ---- gated units ---- */
 
-/* The two halves along a dim. */
 void halves(struct call *c, tensor *x, int64_t dim, tensor **first, tensor **other)
 {
     int d = wrap_dim(c, x, dim);
@@ -318,7 +317,7 @@ void halves(struct call *c, tensor *x, int64_t dim, tensor **first, tensor **oth
     if (c->err || !x)
         return;
     if (n % 2) {
-        (void)call_fail(c, "dim %d of size %lld has no halves", d, (long long)n);
+        (void)call_fail(c, "dim %d of size %lld cannot be split into halves", d, (long long)n);
         return;
     }
     *first = slice(c, x, d, 0, n / 2, 1);

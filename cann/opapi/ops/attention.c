@@ -1,4 +1,4 @@
-/* Attention in its many forms. All of them become [batch, heads, length, size] first. */
+/* Attention. All forms first convert their operands to [batch, heads, length, size]. */
 #include "attention.h"
 
 bool layout_is(const char *layout, const char *what)
@@ -6,7 +6,7 @@ bool layout_is(const char *layout, const char *what)
     return strcmp(layout, what) == 0;
 }
 
-/* [b, n, s, d] from a layout. */
+/* Converts a layout to [b, n, s, d]. */
 tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t heads)
 {
     static const int middle[] = {0, 2, 1, 3}, from_sb[] = {1, 2, 0, 3};
@@ -35,7 +35,7 @@ tensor *to_heads(struct call *c, tensor *x, const char *layout, int64_t heads)
     return call_fail(c, "the layout '%s' is not supported", layout);
 }
 
-/* A result in the layout: in the order of its dims; put reshapes the rest. */
+/* Converts a result to the order of the layout's dims; `put` reshapes it. */
 tensor *from_heads(struct call *c, tensor *x, const char *layout)
 {
     static const int middle[] = {0, 2, 1, 3}, to_sb[] = {2, 0, 1, 3};
@@ -54,7 +54,7 @@ tensor *from_heads(struct call *c, tensor *x, const char *layout)
     return reshape(c, x, 3, to);
 }
 
-/* Fewer heads of k and v are shared by neighbours. */
+/* Repeats the heads of k or v, each of which neighbouring heads of q share. */
 static tensor *shared(struct call *c, tensor *x, int64_t heads)
 {
     int64_t to[5], n = size(x, 1);
@@ -76,7 +76,7 @@ static tensor *shared(struct call *c, tensor *x, int64_t heads)
     return reshape(c, x, 4, to);
 }
 
-/* The sum over heads that share: the gradient's way back. */
+/* The gradient of `shared`: the sum over the heads that share one. */
 static tensor *unshared(struct call *c, tensor *x, int64_t n)
 {
     int64_t to[5] = {size(x, 0), n, n ? size(x, 1) / n : 0, size(x, 2), size(x, 3)};
@@ -85,13 +85,13 @@ static tensor *unshared(struct call *c, tensor *x, int64_t n)
     return !x || size(x, 1) == n ? x : op_sum(c, reshape(c, x, 5, to), &dim, 1, false);
 }
 
-/* Column - row, [sq, sk], by how many tokens the key is later. */
+/* Column - row, [sq, sk]: by how many tokens the key is later than the query. */
 static tensor *distance(struct call *c, int64_t sq, int64_t sk)
 {
     return op_sub(c, arange(c, WEIR_I64, sk, 0, 1), unsqueeze(c, arange(c, WEIR_I64, sq, 0, 1), 1));
 }
 
-/* Lengths of the batch as [b, 1, 1, 1]. */
+/* Makes a tensor [b, 1, 1, 1] of the batch's lengths. */
 static tensor *lengths(struct call *c, const aclIntArray *a, int64_t batch)
 {
     int64_t to[4] = {(int64_t)a->size, 1, 1, 1};
@@ -102,7 +102,7 @@ static tensor *lengths(struct call *c, const aclIntArray *a, int64_t batch)
                      (long long)batch);
 }
 
-/* Everything that keeps a key from a query; NULL if nothing does. */
+/* Combines everything that masks keys; true means masked. NULL if nothing is masked. */
 static tensor *masked(struct call *c, const struct attention *a, int64_t batch, int64_t sq,
                       int64_t sk)
 {
@@ -115,7 +115,7 @@ static tensor *masked(struct call *c, const struct attention *a, int64_t batch, 
             m = op_truth(c, a->mask);
             while (rank(m) < 4 && !c->err)
                 m = unsqueeze(c, m, rank(m) == 3 ? 1 : 0);
-            /* a mask for longer rows than there are */
+            /* the mask may be larger than the scores */
             if (size(m, -1) > sk)
                 m = slice(c, m, 3, 0, sk, 1);
             if (size(m, -2) > sq)
@@ -158,14 +158,14 @@ static struct scores score(struct call *c, const struct attention *a, tensor *q,
     if (mask)
         x = op_where(c, mask, full(c, type(x), 0, NULL, -INFINITY), x);
     s.most = op_max(c, x, &dim, 1, true);
-    /* a row that nothing takes part in */
+    /* a row that is masked completely */
     s.most = op_where(c, op_eqs(c, s.most, -INFINITY), zero, s.most);
     s.e = op_exp(c, op_sub(c, x, s.most));
     s.sum = op_sum(c, s.e, &dim, 1, true);
     return s;
 }
 
-/* e / sum, and 0 for a row of nothing */
+/* e / sum; 0 for a row that is masked completely */
 static tensor *probabilities(struct call *c, tensor *e, tensor *sum)
 {
     tensor *one = full(c, type(sum), 0, NULL, 1);
@@ -173,7 +173,7 @@ static tensor *probabilities(struct call *c, tensor *e, tensor *sum)
     return op_div(c, e, op_where(c, op_eqs(c, sum, 0), one, sum));
 }
 
-/* One batch of equal lengths; out in heads' order. */
+/* Computes one batch of equal lengths; the result is [b, n, s, d]. */
 tensor *attend(struct call *c, const struct attention *a, tensor *q, tensor *k, tensor *v,
                struct scores *stats)
 {
@@ -201,13 +201,14 @@ tensor *attend(struct call *c, const struct attention *a, tensor *q, tensor *k, 
     return y;
 }
 
-/* Where tokens of row b of a packed batch begin. */
+/* Returns where the tokens of row b of a packed batch begin. */
 static int64_t begin_of(const aclIntArray *ends, uint64_t b)
 {
     return b ? ends->value[b - 1] : 0;
 }
 
-/* Runs it: `y`, then most and sum (or lse instead of most). Operand numbers; -1: not wanted. */
+/* Runs the attention. The last arguments are the indices of the output operands: the result, and
+ * optionally the maxima and sums, or the log-sum-exp; -1 for none. */
 void attention_run(struct call *c, struct attention *a, int out, int most, int sum, int lse)
 {
     bool stats = (most >= 0 && given(c, most)) || (lse >= 0 && given(c, lse));

@@ -1,4 +1,4 @@
-/* Attention of inference: caches, pages of them, rotated parts. */
+/* Attention for inference: key and value caches, also paged, and rotary parts. */
 #include "attention.h"
 
 /* Keys of a paged cache as rows: [blocks, length, h], or [blocks, heads, length, d], by the
@@ -9,7 +9,7 @@ static tensor *paged(struct call *c, tensor *cache, tensor *table, const char *l
     static const int heads_last[] = {0, 2, 1, 3};
     int64_t to[4];
 
-    table = op_maximums(c, cast(c, table, WEIR_I64), 0); /* -1 where there is none */
+    table = op_maximums(c, cast(c, table, WEIR_I64), 0); /* unused entries are -1 */
     if (rank(cache) == 4) {
         cache = contiguous(c, permute(c, cache, heads_last));
         to[0] = size(cache, 0);
@@ -27,7 +27,7 @@ static tensor *paged(struct call *c, tensor *cache, tensor *table, const char *l
     return layout_is(layout, "BSH") ? cache : contiguous(c, to_heads(c, cache, "BSH", kv_heads));
 }
 
-/* A list of one tensor, or of one per row. */
+/* Concatenates a list of one tensor, or of one tensor per row. */
 static tensor *joined(struct call *c, int i)
 {
     tensor *rows[64];
@@ -42,7 +42,7 @@ static tensor *joined(struct call *c, int i)
     return c->err ? NULL : concat(c, rows, n, 0);
 }
 
-/* The one value of q beside its rope, along the last dim. */
+/* Concatenates x and its rotary part along the last dim. */
 static tensor *with_rope(struct call *c, tensor *x, tensor *rope)
 {
     tensor *both[2] = {x, rope};
@@ -50,7 +50,7 @@ static tensor *with_rope(struct call *c, tensor *x, tensor *rope)
     return rope && numel(rope) ? concat(c, both, 2, rank(x) - 1) : x;
 }
 
-/* A paged cache turns what follows into [b, n, s, d] for k and v alone. */
+/* Runs the attention. If the cache is paged, k and v are first gathered from its pages. */
 static void infer(struct call *c, struct attention *a, int table, int out, int lse)
 {
     int64_t kv_heads = a->kv_heads ? a->kv_heads : a->heads;

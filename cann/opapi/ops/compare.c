@@ -1,4 +1,4 @@
-/* Comparisons, maxima, logic, clamps, and what takes three tensors. */
+/* Comparisons, maxima, logic, clamps, and operators on three tensors. */
 #include "run.h"
 
 /* ---- comparisons, maxima, logic ---- */
@@ -94,14 +94,14 @@ void run_clamp_tensor(struct call *c)
     give(c, x);
 }
 
-/* ---- of three ---- */
+/* ---- operators on three tensors ---- */
 
 void run_where(struct call *c)
 {
     give(c, op_where(c, in(c, 0), in(c, 1), in(c, 2)));
 }
 
-/* In f32 or more where halves would round twice; integers stay. */
+/* Converts halves to f32, so that the result is rounded only once; other types stay. */
 static tensor *working(struct call *c, tensor *x)
 {
     return is_half(x) ? wide(c, x) : x;
@@ -160,12 +160,12 @@ void run_xlogy(struct call *c)
     x = wide(c, x);
     y = wide(c, y);
     zero = full(c, type(x), 0, NULL, 0);
-    /* 0 even where log(y) is infinite; NaN if y is */
+    /* if x is 0 the result is 0, even if log(y) is infinite; but NaN if y is NaN */
     give(c, op_where(c, op_minimum(c, op_eqs(c, x, 0), op_eq(c, y, y)), zero,
                      op_mul(c, x, op_log(c, y))));
 }
 
-/* max + log(1 + e^-|difference|), with which base */
+/* max + log(1 + e^-|difference|), in base e or 2 */
 static void logaddexp(struct call *c, bool two)
 {
     tensor *a = wide(c, in(c, 0)), *b = wide(c, in(c, 1)), *most = op_maximum(c, a, b);
@@ -173,7 +173,7 @@ static void logaddexp(struct call *c, bool two)
 
     d = two ? op_muls(c, math1(c, MATH_LOG1P, math1(c, MATH_EXP2, d)), 1.4426950408889634)
             : math1(c, MATH_LOG1P, op_exp(c, d));
-    /* equal infinities have no difference */
+    /* the difference of equal infinities would be NaN */
     give(c, op_where(c, op_eq(c, a, b), op_adds(c, most, two ? 1 : 0.69314718055994530942),
                      op_add(c, most, d)));
 }

@@ -1,10 +1,10 @@
-/* Arithmetic of complex numbers, which weir lacks: their parts are tensors of reals, every second
- * element of the operand's memory. A row that computes with reals runs as one of these where an
- * operand is complex. */
+/* Arithmetic with complex numbers, which weir lacks. The real and imaginary parts are strided
+ * tensors of reals: every second element of the operand's memory. If an operand is complex, one of
+ * these functions runs instead of the row's own. */
 #include "run.h"
 
 struct z {
-    tensor *re, *im; /* im is NULL where it is 0 throughout */
+    tensor *re, *im; /* im is NULL if it is all 0 */
 };
 
 static bool is_complex(const aclTensor *t)
@@ -19,7 +19,7 @@ static bool is_tensor(const struct call *c, int i)
     return kind == OPERAND_T || kind == OPERAND_O || kind == OPERAND_X;
 }
 
-/* What the parts are computed in. */
+/* Returns the type in which the parts are computed. */
 static weir_dtype part_type(const struct call *c)
 {
     for (int i = 0; i < c->row->count; i++)
@@ -42,7 +42,7 @@ static tensor *part_of(struct call *c, const aclTensor *t, bool imaginary)
         stride[i] = 2 * t->stride[i];
         any &= t->shape[i] != 0;
     }
-    if (!any) /* has no bytes anywhere */
+    if (!any) /* an empty tensor has no memory */
         return empty(c, dtype, t->ndim, t->shape);
     if (weir_cann_tensor(t->data + first * (int64_t)weir_dtype_size(dtype), dtype, t->ndim,
                          t->shape, stride, &x)) {
@@ -59,7 +59,7 @@ static struct z number_of(struct call *c, double re, double im)
     return (struct z){full(c, dtype, 0, NULL, re), im == 0 ? NULL : full(c, dtype, 0, NULL, im)};
 }
 
-/* A tensor, of complex numbers or of reals, or a scalar. */
+/* Returns an operand, which may be a complex or real tensor, or a scalar. */
 static struct z operand(struct call *c, int i)
 {
     const aclTensor *t = c->args[i].tensor;
@@ -77,13 +77,14 @@ static tensor *imaginary(struct call *c, struct z x)
     return x.im ? x.im : x.re ? full_like(c, x.re, type(x.re), 0) : NULL;
 }
 
-/* Both parts are there before one is written: the operand may be an input. */
+/* Writes a result. Both parts are computed before either is written, as the operand may be an input
+ * too. */
 static void put_complex(struct call *c, int i, struct z x)
 {
     const aclTensor *t = c->args[i].tensor;
     tensor *im;
 
-    if (!is_complex(t)) { /* as PyTorch does, which warns */
+    if (!is_complex(t)) { /* drops the imaginary part, as PyTorch does (with a warning) */
         put(c, i, x.re);
         return;
     }
@@ -113,7 +114,7 @@ static struct z minus_of(struct call *c, struct z x)
     return (struct z){op_neg(c, x.re), x.im ? op_neg(c, x.im) : NULL};
 }
 
-/* By a product of reals of some kind. */
+/* A product of reals: elementwise, or of matrices. */
 typedef tensor *(*product_fn)(struct call *c, tensor *a, tensor *b);
 
 static struct z times(struct call *c, struct z a, struct z b, product_fn by)
@@ -129,7 +130,8 @@ static struct z times(struct call *c, struct z a, struct z b, product_fn by)
     return out;
 }
 
-/* With both scaled by the divisor's larger part, so that its square stays within range. */
+/* Divides. Both operands are scaled by the divisor's larger part, so that its square does not
+ * overflow. */
 static struct z over(struct call *c, struct z a, struct z b)
 {
     tensor *scale, *square, *re, *im;
@@ -296,7 +298,7 @@ static void complex_addmm(struct call *c)
     const aclScalar *beta = c->args[3].scalar;
 
     if (beta->number != 0 || (type_is_complex(beta->type) && beta->imaginary != 0))
-        product = plus(c, scaled(c, operand(c, 0), 3), product); /* else it is not looked at */
+        product = plus(c, scaled(c, operand(c, 0), 3), product); /* if beta is 0, self is ignored */
     give_complex(c, product);
 }
 

@@ -1,7 +1,7 @@
-/* Convolutions of one and two dims: weir's own, and what follows from it. */
+/* Convolutions of one and two dims, composed of weir's conv2d. */
 #include "run.h"
 
-/* What the integer arrays of a convolution say; one dim is two of which the first has size 1. */
+/* The parameters of a convolution. One dim is treated as two, of which the first has size 1. */
 struct geometry {
     int64_t stride[2], padding[2], dilation[2], extra[2];
     int64_t groups;
@@ -36,7 +36,7 @@ static tensor *conv(struct call *c, tensor *x, tensor *w, tensor *bias, const st
     return !c->err && x && w && call_ok(c, weir_conv2d(x, w, bias, &o, &y)) ? own(c, y) : NULL;
 }
 
-/* [h, w] with zeros between and `after` behind. */
+/* Inserts zeros between the elements of [h, w], and `after` zeros at the end. */
 static tensor *stuffed(struct call *c, tensor *x, const int64_t *step, const int64_t *after)
 {
     int64_t to[4] = {size(x, 0), size(x, 1), (size(x, 2) - 1) * step[0] + 1 + after[0],
@@ -56,7 +56,7 @@ static tensor *flipped(struct call *c, tensor *w)
     return w;
 }
 
-/* The convolution whose gradient the other one is: x [n, i, h, w], w [i, o / groups, kh, kw]. */
+/* The transposed convolution: x [n, i, h, w], w [i, o / groups, kh, kw]. */
 static tensor *conv_transposed(struct call *c, tensor *x, tensor *w, tensor *bias,
                                const struct geometry *g)
 {
@@ -73,7 +73,7 @@ static tensor *conv_transposed(struct call *c, tensor *x, tensor *w, tensor *bia
         cut[d] = pad < 0 ? -pad : 0;
         after[d] = g->extra[d];
     }
-    /* [groups, o, i / groups, kh, kw], turned round */
+    /* [groups, o, i / groups, kh, kw], flipped */
     w = transpose(c, reshape(c, w, 5, by_group), 1, 2);
     w = flipped(c, reshape(c, w, 4, turned));
     y = conv(c, stuffed(c, x, g->stride, after), w, bias, &plain);
@@ -83,7 +83,7 @@ static tensor *conv_transposed(struct call *c, tensor *x, tensor *w, tensor *bia
     return y;
 }
 
-/* As two dims. */
+/* Adds a dim of size 1 to a tensor with one spatial dim. */
 static tensor *planar(struct call *c, tensor *x)
 {
     if (c->err || !x)
@@ -158,7 +158,7 @@ void run_convolution_backward(struct call *c)
     if (given(c, 12) && (!mask || (mask->size > 0 && mask->value[0]))) {
         if (integer(c, 7)) {
             put(c, 12, conv(c, dy, w, NULL, &g));
-        } else { /* what the stride left over is as long as x says */
+        } else { /* the size of x says how many elements the stride did not reach */
             for (int d = 0; d < 2; d++)
                 g.extra[d] =
                     size(x, 2 + d) - ((size(dy, 2 + d) - 1) * g.stride[d] - 2 * g.padding[d] +

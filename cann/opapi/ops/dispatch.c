@@ -1,9 +1,9 @@
-/* Tokens to the ranks that have their experts, and back.
+/* Sends tokens to the ranks of their experts (dispatch), and the results back (combine).
  *
- * Both gather what every rank has, and a function on the host picks from it: what goes where is
- * known on the device alone, and the sizes of all buffers must not depend on it. Rank r has the
- * experts from r * local on. Rows arrive by expert, then by the rank they are of, then in the order
- * of tokens and of their choices; the counts of both are running sums in that order. */
+ * Both gather the data of every rank, and a function on the host picks the rows it needs. The
+ * routing is known on the device only, so the sizes of all buffers must not depend on it. Rank r
+ * has the experts from r * local on. Rows arrive sorted by expert, then by source rank, then by
+ * token and choice. The counts of rows are running sums in that order. */
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -11,18 +11,18 @@
 #include "run.h"
 
 struct exchange {
-    int64_t world, rank, local, tokens, k, width, bytes; /* tokens: room for those of a rank */
+    int64_t world, rank, local, tokens, k, width, bytes; /* tokens: the most of a rank */
     int64_t mine;                                        /* tokens of this rank */
-    int64_t rows;                                        /* room for those that a rank gets */
-    int64_t block;                                       /* bytes that a rank shows */
-    bool counts;                                         /* of experts; else running sums */
+    int64_t rows;                                        /* the most rows that a rank receives */
+    int64_t block;                                       /* bytes that each rank contributes */
+    bool counts; /* rows per expert are counts; else running sums */
 };
 
 typedef int gather_fn(const char *name, uint32_t rank, void *send, void *recv, uint64_t bytes,
                       aclrtStream stream);
 
-/* Every rank's block, one after the other, at `all`; the blocks are `*mine`'s size. libhccl is in
- * the process if there is a communicator. */
+/* Gathers the blocks of all ranks at `all`, one after the other. libhccl is loaded in the process
+ * if there is a communicator. */
 static void gather(struct call *c, int group, const struct exchange *e, void *mine, void *all)
 {
     void *hccl = dlopen("libhccl.so", RTLD_NOW | RTLD_NOLOAD);
@@ -36,13 +36,14 @@ static void gather(struct call *c, int group, const struct exchange *e, void *mi
         (void)call_fail(c, "there is no communicator: libhccl is not loaded");
     call_outside(c);
     if (run && run(text(c, group), (uint32_t)e->rank, mine, all, (uint64_t)e->block, c->handle))
-        c->err = ACLNN_ERR_RUNTIME_ERROR; /* libhccl has said why */
+        c->err = ACLNN_ERR_RUNTIME_ERROR; /* libhccl has set the message */
     call_inside(c);
     if (hccl)
         dlclose(hccl);
 }
 
-/* What this rank shows, and what all do. A graph that they are captured into keeps them. */
+/* Allocates the buffers for this rank's block and for all blocks. A graph in which they are
+ * captured keeps them alive. */
 static bool get_buffers(struct call *c, const struct exchange *e, void **mine, void **all)
 {
     call_outside(c);
@@ -53,7 +54,7 @@ static bool get_buffers(struct call *c, const struct exchange *e, void **mine, v
     return !c->err;
 }
 
-/* A view of memory of this call's own. */
+/* Makes a view of memory that this call has allocated. */
 static tensor *at(struct call *c, void *memory, int64_t offset, weir_dtype dtype, int ndim,
                   const int64_t *shape)
 {
@@ -68,7 +69,8 @@ static tensor *at(struct call *c, void *memory, int64_t offset, weir_dtype dtype
     return own(c, x);
 }
 
-/* Operands that follow the group: world, rank, experts, group, its world and rank, kinds. */
+/* Reads the operands after the group: world, rank, experts, tensor parallel group, its world and
+ * rank, kinds. */
 static bool read_groups(struct call *c, int group, struct exchange *e)
 {
     int64_t experts = integer(c, group + 3);
@@ -78,7 +80,7 @@ static bool read_groups(struct call *c, int group, struct exchange *e)
     if (e->world < 1 || e->rank < 0 || e->rank >= e->world)
         (void)call_fail(c, "rank %lld of %lld", (long long)e->rank, (long long)e->world);
     else if (experts < 1 || experts % e->world)
-        (void)call_fail(c, "%lld experts cannot be dealt out to %lld ranks", (long long)experts,
+        (void)call_fail(c, "%lld experts cannot be divided among %lld ranks", (long long)experts,
                         (long long)e->world);
     else if (integer(c, group + 5) > 1)
         (void)call_fail(c, "tensor parallel groups (tp_world_size %lld) are not supported",
@@ -115,7 +117,7 @@ static bool read_tokens(struct call *c, int ids, int global_bs, struct exchange 
     return !c->err;
 }
 
-/* [n, size] at the beginning of a buffer with room for more rows. */
+/* Writes the rows of x to the start of a buffer that has room for more rows. */
 static void put_rows(struct call *c, void *memory, int64_t offset, int64_t room, tensor *x)
 {
     int64_t to[] = {room, size(x, 1)};
@@ -167,7 +169,7 @@ static weir_status pick_rows(const struct host *h)
     return WEIR_OK;
 }
 
-/* `out` is the first operand that is written. */
+/* Dispatches tokens. `out` is the index of the first operand that is written. */
 static void dispatch(struct call *c, int out)
 {
     struct exchange e = {0};
@@ -195,8 +197,9 @@ static void dispatch(struct call *c, int out)
         goto free_memory;
     put_rows(c, mine, 0, e.tokens, contiguous(c, x));
     id_shape[0] = e.tokens, id_shape[1] = e.k;
-    put_tensor(c, at(c, mine, e.tokens * e.width * e.bytes, WEIR_I32, 2, id_shape),
-               full(c, WEIR_I32, 0, NULL, -1)); /* nobody's, where a rank has fewer */
+    put_tensor(
+        c, at(c, mine, e.tokens * e.width * e.bytes, WEIR_I32, 2, id_shape),
+        full(c, WEIR_I32, 0, NULL, -1)); /* -1 marks unused rows of a rank with fewer tokens */
     put_rows(c, mine, e.tokens * e.width * e.bytes, e.tokens, contiguous(c, ids));
     gather(c, 5, &e, mine, memory);
     whole = e.block * e.world;
@@ -209,13 +212,13 @@ static void dispatch(struct call *c, int out)
         host_run(c, "MoeDispatch", pick_rows, &e, sizeof e, &all, 1, outs, 4, got);
     put(c, out, got[0]);
     put(c, out + 3, got[1]);
-    if (got[2] && c->args[out + 4].tensor) /* may have room for more */
+    if (got[2] && c->args[out + 4].tensor) /* the output may be larger */
         put_tensor(c, slice(c, in(c, out + 4), 0, 0, e.local * e.world, 1), got[2]);
     if (got[3] && c->args[out + 2].tensor)
         put_tensor(c, slice(c, in(c, out + 2), 0, 0, e.mine * e.k, 1), got[3]);
 free_memory:
     if (mine)
-        aclrtFree(mine); /* when the work that is queued is over */
+        aclrtFree(mine); /* queued work keeps the memory until it completes */
     if (memory)
         aclrtFree(memory);
 }

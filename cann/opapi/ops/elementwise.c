@@ -1,7 +1,7 @@
 /* Arithmetic and the elementary functions.
  *
- * `X(self, ..., out)` and `InplaceX(self, ...)` are one function each: what is written is the first
- * operand that the row says is. */
+ * `X(self, ..., out)` and `InplaceX(self, ...)` share one function, which writes the first operand
+ * that the row marks as written. */
 #include "run.h"
 
 int result(const struct call *c)
@@ -29,7 +29,7 @@ void give_promoted(struct call *c, tensor *x)
         put(c, at, x);
 }
 
-/* Whether weir's own operator can write the result directly: nothing to promote or cast. */
+/* True if weir's operator can write the result directly, without promotion or cast. */
 static bool direct(const struct call *c, int at, int operands)
 {
     const aclTensor *out = c->args[at].tensor;
@@ -101,7 +101,7 @@ MATH(log2, LOG2)
 MATH(log10, LOG10)
 MATH(sinc, SINC)
 
-/* Integers are what they round to. */
+/* Rounding functions; integers stay as they are. */
 #define ROUNDING(name, FN)                                 \
     void run_##name(struct call *c)                        \
     {                                                      \
@@ -151,7 +151,7 @@ tensor *op_sign(struct call *c, tensor *x)
                 t);
 }
 
-/* NaN has no sign: PyTorch gives 0 for it, and so does this. */
+/* The sign of NaN is 0, as in PyTorch. */
 void run_sign(struct call *c)
 {
     give(c, op_sign(c, in(c, 0)));
@@ -161,7 +161,7 @@ void run_signbit(struct call *c)
 {
     tensor *x = countable(c, in(c, 0));
 
-    if (is_float(x)) /* -0 counts: its reciprocal is -inf */
+    if (is_float(x)) /* the sign bit of -0 is set: replace 0 by its reciprocal, +-inf */
         x = op_where(c, op_eqs(c, x, 0), op_rdivs(c, 1, wide(c, x)), wide(c, x));
     give(c, op_lts(c, x, 0));
 }
@@ -208,10 +208,8 @@ void run_nan_to_num(struct call *c)
     give(c, op_where(c, op_eqs(c, y, -INFINITY), full(c, type(y), 0, NULL, real(c, base + 2)), y));
 }
 
-/* ---- arithmetic of two ---- */
+/* ---- arithmetic with two operands ---- */
 
-/* A scalar operand beside x: as a tensor without dims where a double would not hold it or where it
- * takes x to another kind of type. */
 tensor *beside(struct call *c, int i, tensor *x)
 {
     const aclScalar *s = c->args[i].scalar;
@@ -227,7 +225,7 @@ tensor *beside(struct call *c, int i, tensor *x)
         return literal(c, s, type(x) == WEIR_F64 ? WEIR_F64 : WEIR_F32);
     if (type(x) == WEIR_BOOL)
         return literal(c, s, s->type == ACL_BOOL ? WEIR_BOOL : WEIR_I64);
-    return literal(c, s, type(x)); /* wraps, as PyTorch does */
+    return literal(c, s, type(x)); /* wraps, as in PyTorch */
 }
 
 bool plain(const struct call *c, int i, const tensor *x)
@@ -246,7 +244,7 @@ bool plain(const struct call *c, int i, const tensor *x)
            (type(x) != WEIR_U8 || s->integer >= 0);
 }
 
-/* The first two operands into the one that is written. */
+/* Runs an operator of weir from the first two operands to the one that is written. */
 static void into(struct call *c, int at, weir_status (*run)(tensor *, tensor *, tensor *))
 {
     const int which[] = {0, 1, at};
@@ -256,7 +254,7 @@ static void into(struct call *c, int at, weir_status (*run)(tensor *, tensor *, 
         (void)call_ok(c, run(t[0], t[1], at ? t[2] : t[0]));
 }
 
-/* self + alpha * other, and the difference. `other` is a tensor or a scalar. */
+/* self + alpha * other, or self - alpha * other. `other` is a tensor or a scalar. */
 static void add(struct call *c, bool minus)
 {
     const union arg *other = &c->args[1];
@@ -336,7 +334,6 @@ void run_mul(struct call *c)
     give_promoted(c, op_mul(c, x, second(c, x)));
 }
 
-/* Integers are divided as floats. */
 tensor *divisible(struct call *c, tensor *x)
 {
     return is_float(x) ? x : wide(c, x);
@@ -356,7 +353,7 @@ void run_div_mode(struct call *c)
     tensor *x = in(c, 0), *y = second(c, x);
 
     if (mode == 1 &&
-        (is_float(x) || is_float(y))) /* the quotient is rounded before it is cut off */
+        (is_float(x) || is_float(y))) /* the quotient is rounded before it is truncated */
         give_promoted(c, math1(c, MATH_TRUNC, op_div(c, x, y)));
     else
         give_promoted(c, mode == 1   ? math2(c, MATH_TRUNC_DIVIDE, x, y)

@@ -1,4 +1,4 @@
-/* One operator on each tensor of a list, and optimisers. */
+/* Operators that apply to each tensor of a list, and optimisers. */
 #include "run.h"
 
 static tensor *working(struct call *c, tensor *x)
@@ -6,8 +6,8 @@ static tensor *working(struct call *c, tensor *x)
     return is_half(x) ? wide(c, x) : x;
 }
 
-/* The other side of element k: of a list, a scalar, a list of scalars, or a tensor with one value.
- */
+/* Returns the second operand for element k. It comes from a list of tensors, a scalar, a list of
+ * scalars, or a tensor with one value. */
 static tensor *other(struct call *c, int i, int k, tensor *x)
 {
     const aclScalar *s;
@@ -23,7 +23,7 @@ static tensor *other(struct call *c, int i, int k, tensor *x)
     }
     case OPERAND_Z:
         if ((uint64_t)k >= c->args[i].scalars->size)
-            return call_fail(c, "%s has %llu values, tensors there are more",
+            return call_fail(c, "%s has %llu values, fewer than there are tensors",
                              c->row->operands[i].name,
                              (unsigned long long)c->args[i].scalars->size);
         s = c->args[i].scalars->value[k];
@@ -38,7 +38,7 @@ static tensor *other(struct call *c, int i, int k, tensor *x)
     return literal(c, s, s->whole ? type(x) : WEIR_F32);
 }
 
-/* The list that is written: the last operand. */
+/* Returns the index of the list that is written: the last operand. */
 static int last(const struct call *c)
 {
     return c->row->count - 1;
@@ -190,7 +190,7 @@ void each_round(struct call *c)
     {
         tensor *x = item(c, 0, k), *y;
 
-        if (mode == 7) /* what is left of the point */
+        if (mode == 7) /* the fraction */
             y = op_sub(c, wide(c, x), math1(c, MATH_TRUNC, x));
         else
             y = math1(c,

@@ -1,4 +1,4 @@
-/* Reading by index, and what is found by value. */
+/* Reading by index, and operators whose result's size depends on values. */
 #include "index.h"
 
 /* weight, indices, out */
@@ -20,7 +20,7 @@ void run_embedding_backward(struct call *c)
     if (integer(c, 3) >= 0)
         g = op_where(c, unsqueeze(c, op_eqs(c, i, (double)integer(c, 3)), 1),
                      full(c, type(g), 0, NULL, 0), g);
-    if (integer(c, 4)) { /* each row by how often it was read */
+    if (integer(c, 4)) { /* divide each row by how often it was read */
         tensor *ones = full_like(c, i, WEIR_F32, 1), *count = full(c, WEIR_F32, 1, &n, 0);
 
         op_scatter_add(c, count, 0, i, ones);
@@ -32,7 +32,7 @@ void run_embedding_backward(struct call *c)
     give(c, w);
 }
 
-/* x cut to the index's sizes in the other dims, which gather wants equal */
+/* x cut to the index's sizes in the other dims: gather requires equal sizes */
 static tensor *fitted(struct call *c, tensor *x, const tensor *index, int dim)
 {
     for (int d = 0; d < rank(x) && d < rank(index); d++)
@@ -66,7 +66,7 @@ void run_index_select(struct call *c)
     give(c, op_index_select(c, x, dim, flat(c, index)));
 }
 
-/* self, index, out: of self as one row; negative ones count from the end */
+/* self, index, out: indexes self as one row; negative indices count from the end */
 void run_take(struct call *c)
 {
     tensor *x = flat(c, in(c, 0)), *index = cast(c, in(c, 1), WEIR_I64);
@@ -85,7 +85,7 @@ struct picked pick(struct call *c, tensor *x, int list)
     for (int d = 0; d < rank(x) && !c->err; d++) {
         tensor *i = d < items(c, list) ? item(c, list, d) : NULL;
 
-        if (!numel(i)) /* stands for all of the dim */
+        if (!numel(i)) /* an empty index selects all of the dim */
             continue;
         i = cast(c, i, WEIR_I64);
         i = op_where(c, op_lts(c, i, 0), op_adds(c, i, (double)size(x, d)), i);
@@ -121,7 +121,7 @@ tensor *rows_of(struct call *c, tensor *x, const struct picked *p)
     return reshape(c, permute(c, x, p->order), 1 + p->rest, to);
 }
 
-/* Where the indices' dims go in the result: dims of [index..., rest...] in the result's order. */
+/* Sets `dims` to the order of the result's dims, as numbers of dims of [index..., rest...]. */
 int result_order(const struct picked *p, int *dims)
 {
     int n = rank(p->place), at = p->adjacent ? p->first : 0, k = 0;
@@ -156,7 +156,7 @@ void run_index(struct call *c)
     give(c, n ? permute(c, y, dims) : y);
 }
 
-/* ---- what depends on values: the host waits for it ---- */
+/* ---- results whose size depends on values: the host waits for them ---- */
 
 void put_found(struct call *c, int i, tensor *x)
 {

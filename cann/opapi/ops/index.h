@@ -1,17 +1,17 @@
-/* What reading and writing by index share. */
+/* Common code of reading and writing by index. */
 #ifndef WEIR_OPAPI_INDEX_H
 #define WEIR_OPAPI_INDEX_H
 
 #include "run.h"
 
-/* What a list of indices means: the dims they are for come first, as one dim. */
+/* A list of indices, as one index into a tensor whose indexed dims come first, merged into one. */
 struct picked {
-    tensor *place;       /* in that dim, of the indices' shape */
+    tensor *place;       /* index in the merged dim; it has the indices' shape */
     int order[MAX_DIMS]; /* self's dims: those indexed, then the rest */
-    int indexed;         /* how many are */
+    int indexed;         /* number of indexed dims */
     int64_t rest_shape[MAX_DIMS];
     int rest;
-    bool adjacent; /* so the indices' dims go where the first was */
+    bool adjacent; /* the indexed dims are adjacent: the indices' dims replace them */
     int first;
 };
 

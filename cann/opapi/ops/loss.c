@@ -15,7 +15,7 @@ static tensor *reduced(struct call *c, tensor *x, int64_t reduction)
                                : op_sum(c, x, NULL, 0, false);
 }
 
-/* A gradient of a reduced loss as one of each element. */
+/* Converts the gradient of a reduced loss to that of each element. */
 static tensor *spread(struct call *c, tensor *g, const tensor *x, int64_t reduction)
 {
     return reduction == MEAN && numel(x) ? op_divs(c, g, (double)numel(x)) : g;
@@ -98,7 +98,7 @@ void run_bce(struct call *c)
 {
     tensor *x = x_of(c, 0), *t = x_of(c, 1), *l;
 
-    /* logarithms end at -100, as in PyTorch */
+    /* logarithms are at least -100, as in PyTorch */
     l = op_neg(c, op_add(c, op_mul(c, t, op_maximums(c, op_log(c, x), -100)),
                          op_mul(c, op_rsubs(c, 1, t),
                                 op_maximums(c, op_log(c, op_rsubs(c, 1, x)), -100))));
@@ -172,7 +172,8 @@ void run_soft_margin_backward(struct call *c)
  * self [n, classes] or [classes], for the 2d forms [n, classes, h, w]; target [n], [] or [n, h, w].
  */
 
-/* Class indices of rows, 0 where the target is to be ignored, and the weight of each row. */
+/* The class index of each row (0 if the target is ignored), the weight of each row, and whether it
+ * is used. */
 struct nll {
     tensor *index, *weight, *used;
 };
@@ -203,7 +204,7 @@ void run_nll_loss(struct call *c)
 
     l = squeeze(c, op_gather(c, x, classes, unsqueeze(c, n.index, classes)), classes);
     l = op_neg(c, op_mul(c, l, n.weight));
-    /* 0 times an infinity is no loss */
+    /* an ignored row has no loss: 0 times infinity would be NaN */
     l = op_where(c, n.used, l, full(c, type(x), 0, NULL, 0));
     total = op_sum(c, n.weight, NULL, 0, false);
     if (integer(c, 3) == NONE)

@@ -1,13 +1,13 @@
-/* Matrix products. Operand `cube` says how cubes may round; weir has one way. */
+/* Matrix products. The operand `cube` selects how cube cores may round; weir ignores it. */
 #include "run.h"
 
-/* The types that weir multiplies itself. */
+/* True for the types that weir's matmul supports. */
 static bool multiplies(const tensor *x)
 {
     return is_float(x) || type(x) == WEIR_I32 || type(x) == WEIR_I64;
 }
 
-/* NumPy's rule for operands of one dim. */
+/* Multiplies; operands of one dim follow NumPy's rule. */
 static tensor *product(struct call *c, tensor *a, tensor *b)
 {
     bool row = rank(a) == 1, column = rank(b) == 1;
@@ -16,7 +16,7 @@ static tensor *product(struct call *c, tensor *a, tensor *b)
     if (c->err || !a || !b)
         return NULL;
     if (!rank(a) || !rank(b))
-        return call_fail(c, "a factor has no dims");
+        return call_fail(c, "an operand has no dims");
     y = op_matmul(c, row ? unsqueeze(c, a, 0) : a, column ? unsqueeze(c, b, 1) : b);
     if (row)
         y = squeeze(c, y, -2);
@@ -39,13 +39,13 @@ void run_matmul(struct call *c)
         give(c, product(c, a, b));
 }
 
-/* weir multiplies matrices as they lie */
+/* weir's matrix products need no special layout: nothing to do */
 void run_same_layout(struct call *c)
 {
     (void)in(c, 0);
 }
 
-/* A factor of the sum; of integers its whole part, as PyTorch takes it. */
+/* Returns alpha or beta; for integer tensors truncated, as in PyTorch. */
 static double factor(struct call *c, int i)
 {
     double value = number(c, i, 1);
@@ -73,7 +73,7 @@ void run_addmm(struct call *c)
 
     if (c->err)
         return;
-    /* a row for each column is what weir adds as it goes */
+    /* weir_matmul_bias adds a bias with one element per column */
     if (beta == 1 && alpha == 1 && rank(self) == 1 && multiplies(a) && type(self) == type(a) &&
         type(a) == type(b) && size(self, 0) == size(b, -1) && numel(a) && numel(b)) {
         if (call_ok(c, weir_matmul_bias(a, b, self, &y)))
@@ -110,7 +110,7 @@ void run_addr(struct call *c)
     give(c, blend(c, in(c, 0), p, factor(c, 3), factor(c, 4)));
 }
 
-/* self, other, dim, out: of vectors of 3 */
+/* self, other, dim, out: cross products of vectors with 3 elements */
 void run_cross(struct call *c)
 {
     tensor *out = in(c, 3), *a, *b, *x[3], *y[3], *parts[3];
@@ -119,7 +119,7 @@ void run_cross(struct call *c)
     if (c->err || !numel(out))
         return;
     if (!rank(out) || size(out, dim) != 3) {
-        (void)call_fail(c, "dim %d has not 3 elements", dim);
+        (void)call_fail(c, "dim %d does not have 3 elements", dim);
         return;
     }
     a = expand(c, in(c, 0), rank(out), shape(out));

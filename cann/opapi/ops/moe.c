@@ -1,11 +1,11 @@
-/* Mixtures of experts: choosing, sending rows to experts and back, products per expert. */
+/* Mixtures of experts: gating, routing rows to experts and back, products per expert. */
 #include <stdlib.h>
 
 #include "run.h"
 
 static const int last = 1;
 
-/* k and the rows' numbers, [n, k] counted column by column as i32. */
+/* Numbers [n, k] as i32, counted column by column. */
 static tensor *column_numbers(struct call *c, int64_t n, int64_t k)
 {
     return op_add(c, unsqueeze(c, arange(c, WEIR_I32, n, 0, 1), 1),
@@ -79,7 +79,7 @@ void run_moe_gating(struct call *c)
             values = op_max(c, g, &two, 1, false);
         }
         best(c, values, integer(c, 3), &values, &at); /* [rows, k_group] */
-        /* groups that were chosen */
+        /* mask the experts of groups that were not chosen */
         hit = op_max(
             c, op_eq(c, unsqueeze(c, at, 1), unsqueeze(c, arange(c, WEIR_I64, groups, 0, 1), 1)),
             &two, 1, true);
@@ -106,7 +106,7 @@ void run_moe_compute_expert_tokens(struct call *c)
                    &rows, 1, false));
 }
 
-/* The places of `at`'s values: out[at[i]] = i. at holds each of 0..n-1 once. */
+/* The inverse permutation: out[at[i]] = i. */
 static tensor *inverse(struct call *c, tensor *at)
 {
     tensor *values, *indices;
@@ -252,7 +252,7 @@ void run_moe_token_permute_grad(struct call *c)
 
 enum { GROUPS_MAX = 1024 };
 
-/* Where groups end, read from the device: the host waits for the stream. */
+/* Reads from the device where groups end; the host waits for the stream. */
 static int read_ends(struct call *c, tensor *list, bool counts, int64_t *ends)
 {
     int n = (int)numel(list);
@@ -272,7 +272,7 @@ static int read_ends(struct call *c, tensor *list, bool counts, int64_t *ends)
     return n;
 }
 
-/* x's rows first..end by weight e, with what is added to it. */
+/* Multiplies rows of x by weight e, and adds the bias. */
 static tensor *expert_product(struct call *c, tensor *x, int weight, int bias, int e)
 {
     tensor *w, *y;
@@ -307,7 +307,7 @@ static void activate(struct call *c, tensor **y, int64_t kind)
         (void)call_fail(c, "activation %lld is not supported", (long long)kind);
 }
 
-/* Rows of one x by the weight of their group, to one result or to one per group. */
+/* Multiplies rows of one x by the weight of their group; writes one result, or one per group. */
 static void grouped(struct call *c, int x_at, int weight, int bias, const int64_t *ends, int n,
                     int64_t activation, int out)
 {
@@ -319,7 +319,7 @@ static void grouped(struct call *c, int x_at, int weight, int bias, const int64_
         int64_t rows = one_x ? ends[e] - begin : size(x, 0);
 
         if (one_x && ends[e] < begin) {
-            (void)call_fail(c, "the group list goes down at %d", e);
+            (void)call_fail(c, "the group list decreases at %d", e);
             return;
         }
         if (rows > 0) {
@@ -330,7 +330,7 @@ static void grouped(struct call *c, int x_at, int weight, int bias, const int64_
         }
         begin += rows;
     }
-    if (n && items(c, out) == 1 && !c->err) { /* rows that no group has */
+    if (n && items(c, out) == 1 && !c->err) { /* rows that belong to no group */
         tensor *y = item(c, out, 0);
 
         if (begin < size(y, 0)) {
@@ -342,8 +342,8 @@ static void grouped(struct call *c, int x_at, int weight, int bias, const int64_
     }
 }
 
-/* One x, one weight of three dims and one result of one type: nobody needs to know the groups but
- * the device. */
+/* True for one x, one weight of three dims and one result of one type: then only the device needs
+ * to read the groups. */
 static bool stays_on_device(struct call *c, int out)
 {
     tensor *x, *w, *b, *y;
@@ -360,7 +360,7 @@ static bool stays_on_device(struct call *c, int out)
            type(w) == type(x) && type(y) == type(x) && size(w, 0) == numel(in(c, 8));
 }
 
-/* Sums of the first, the first two, ...: by a product, which every device has. */
+/* Running sums, computed by a matrix product, which every device supports. */
 static tensor *add_up(struct call *c, tensor *counts)
 {
     int64_t n = numel(counts), shape[2] = {n, n}, column[2] = {n, 1};

@@ -1,4 +1,4 @@
-/* Operators that are a few lines of others. */
+/* Operators that are short compositions of others. */
 #include "run.h"
 
 void run_add_relu(struct call *c)
@@ -81,16 +81,16 @@ void run_fill_diagonal(struct call *c)
     put(c, 0, op_where(c, like(c, on, x), literal(c, c->args[1].scalar, type(x)), x));
 }
 
-/* ---- repeats that are a tensor: the result's size says how many there are ---- */
+/* ---- repeats given by a tensor; the result's size is their sum ---- */
 
-/* Which element place p of the result is: how many running sums are at most p. */
+/* For each place p of the result, the index of its element: the number of running sums <= p. */
 static tensor *places(struct call *c, tensor *repeats, int64_t total)
 {
     int64_t n = numel(repeats);
     tensor *r = flat(c, cast(c, repeats, WEIR_I64)), *sums, *p;
     const int last = 1;
 
-    /* a triangle of ones adds up all before */
+    /* a product with a triangle of ones gives the running sums */
     sums = op_ge(c, unsqueeze(c, arange(c, WEIR_I64, n, 0, 1), 1), arange(c, WEIR_I64, n, 0, 1));
     sums = op_sum(c, op_mul(c, cast(c, sums, WEIR_I64), r), &last, 1, false);
     p = unsqueeze(c, arange(c, WEIR_I64, total, 0, 1), 1);
@@ -104,7 +104,7 @@ static void repeat(struct call *c, tensor *x, int dim, tensor *repeats, int out)
 
     if (c->err || !numel(to))
         return;
-    if (numel(repeats) == 1) { /* the same for each */
+    if (numel(repeats) == 1) { /* one value applies to all elements */
         int64_t n = size(x, dim);
         tensor *p = math2(c, MATH_FLOOR_DIVIDE, arange(c, WEIR_I64, total, 0, 1),
                           full(c, WEIR_I64, 0, NULL, n ? (double)(total / n) : 1));
@@ -138,9 +138,9 @@ void run_repeat_interleave_places(struct call *c)
         give(c, places(c, in(c, 0), numel(to)));
 }
 
-/* ---- places in order ---- */
+/* ---- searches in sorted sequences ---- */
 
-/* sorted [.., n] beside values [.., m]: how many are below, or not above */
+/* sorted [.., n], values [.., m]: for each value, how many of sorted are below it, or not above */
 static tensor *rank_of(struct call *c, tensor *sorted, tensor *x, bool right)
 {
     tensor *s = unsqueeze(c, sorted, rank(sorted) - 1), *v = unsqueeze(c, x, rank(x)), *hit;
@@ -205,7 +205,7 @@ void run_amp_update_scale(struct call *c)
     one = op_adds(c, tracker, 1);
     full_house = op_eqs(c, one, (double)integer(c, 5));
     grown = op_muls(c, scale, real(c, 3));
-    /* growth ends before it is infinite */
+    /* the scale stops growing before it becomes infinite */
     grown = op_where(c, op_minimum(c, full_house, op_finite(c, grown)), grown, scale);
     put(c, 6, op_where(c, found, op_muls(c, scale, real(c, 4)), grown));
     put(c, 7, op_where(c, op_maximum(c, found, full_house), zero, one));

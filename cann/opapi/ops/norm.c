@@ -60,7 +60,7 @@ void run_log_softmax_backward(struct call *c)
                     : (y ? full_like(c, y, type(y), 0) : NULL));
 }
 
-/* x, mask (true takes no part), scale, fixed_triu, out */
+/* x, mask (true means masked), scale, fixed_triu, out */
 void run_scaled_masked_softmax(struct call *c)
 {
     tensor *x = op_muls(c, x_of(c, 0), real(c, 2)), *m = op_truth(c, in(c, 1));
@@ -91,7 +91,7 @@ void run_scaled_masked_softmax_backward(struct call *c)
 
 /* ---- layer norm ---- */
 
-/* [rows, columns]: the last `count` dims are one row. */
+/* Reshapes x to [rows, columns]: the last `count` dims become one row. */
 static tensor *rows_of(struct call *c, tensor *x, int count)
 {
     int64_t to[2] = {1, 1};
@@ -148,7 +148,7 @@ void run_layer_norm(struct call *c)
     }
 }
 
-/* The gradient through (x - mean) * rstd, `g` being what comes to it. */
+/* The gradient of (x - mean) * rstd, where `g` is the gradient of its result. */
 static tensor *through(struct call *c, tensor *g, tensor *normal, tensor *rstd)
 {
     tensor *a = op_mean(c, g, &last, 1, true);
@@ -228,7 +228,7 @@ void run_rms_norm(struct call *c)
         put(c, 4, rms(c, wide(c, rows), real(c, 2)));
 }
 
-/* x, gamma, eps, y, rstd: gamma counts from 1 */
+/* x, gamma, eps, y, rstd: multiplies by 1 + gamma */
 void run_gemma_rms_norm(struct call *c)
 {
     tensor *x = x_of(c, 0), *w = x_of(c, 1), *rows = rows_of(c, x, rank(w)),
@@ -293,7 +293,7 @@ void run_rms_norm_grad(struct call *c)
 
 /* ---- group and batch norm ---- */
 
-/* A value per channel beside [n, channels, ...]. */
+/* Reshapes a value per channel so that it broadcasts with [n, channels, ...]. */
 static tensor *per_channel(struct call *c, tensor *w, const tensor *x)
 {
     int64_t to[MAX_DIMS];
@@ -303,7 +303,7 @@ static tensor *per_channel(struct call *c, tensor *w, const tensor *x)
     return w ? reshape(c, w, rank(x), to) : NULL;
 }
 
-/* input, weight, bias, ..., eps: what all group norms share; then mean and rstd [n, group] */
+/* Common code of all group norms; sets mean and rstd to [n, group]. */
 static tensor *group_norm(struct call *c, tensor *x, int64_t groups, double eps, int weight,
                           int bias, tensor **mean, tensor **rstd)
 {
@@ -372,7 +372,7 @@ void run_group_norm_backward(struct call *c)
         put(c, 12, op_sum(c, reshape(c, g, 3, by_channel), dims, 2, false));
 }
 
-/* All dims but the channels. */
+/* Lists all dims but the channels; returns their number. */
 static int not_channels(const tensor *x, int *dims)
 {
     int n = 0;

@@ -1,4 +1,4 @@
-/* Running sums and products, sorting, and what is found by order. */
+/* Running sums and products, sorting, and order statistics. */
 #include "run.h"
 
 /* ---- running sums and products, on the host ---- */
@@ -65,7 +65,7 @@ static weir_status run_scan(const struct host *h)
     return WEIR_OK;
 }
 
-/* Computes in f32, f64 or i64; gives the values, and the places of the extremes. */
+/* Computes in f32, f64 or i64; returns the values, and the indices of the extremes in *places. */
 static tensor *scan(struct call *c, enum scan_kind kind, tensor *x, int dim, tensor **places)
 {
     struct scan_params p = {kind, WEIR_I64, 1, 1, 1};
@@ -186,7 +186,7 @@ void run_topk(struct call *c)
     }
 }
 
-/* The k-th of sorted rows, counted from 0. */
+/* Writes the k-th element of the sorted rows, counted from 0. */
 static void at_rank(struct call *c, tensor *x, int dim, int64_t k, int out_values, int out_indices)
 {
     tensor *values, *indices;
@@ -207,7 +207,7 @@ void run_kthvalue(struct call *c)
     at_rank(c, x, wrap_dim(c, x, integer(c, 2)), integer(c, 1) - 1, 4, 5);
 }
 
-/* self, out: the lower one of two in the middle; NaN if there is one */
+/* self, out: the lower of two middle elements; NaN if self contains NaN */
 void run_median(struct call *c)
 {
     tensor *x = flat(c, in(c, 0)), *values, *indices, *m;
@@ -215,7 +215,7 @@ void run_median(struct call *c)
 
     op_sort(c, x, 0, false, &values, &indices);
     m = slice(c, values, 0, (n - 1) / 2, (n - 1) / 2 + 1, 1);
-    if (is_float(x)) { /* sorted, NaN comes last */
+    if (is_float(x)) { /* NaN is sorted last */
         tensor *last = slice(c, values, 0, n - 1, n, 1);
 
         m = op_where(c, op_ne(c, last, last), last, m);

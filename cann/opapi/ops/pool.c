@@ -1,4 +1,4 @@
-/* Pools, windows as columns, and images of other sizes, on the host in f32 or f64. */
+/* Pooling, im2col and resizing, on the host in f32 or f64. */
 #include "run.h"
 
 enum pool { POOL_MAX, POOL_AVERAGE };
@@ -12,7 +12,7 @@ struct pool_params {
     int64_t divisor;
 };
 
-/* Where window `o` begins and ends, and how many of its places count. */
+/* Finds where window `o` begins and ends; returns the number of elements that count. */
 static int64_t window(const struct pool_params *p, int d, int64_t o, int64_t n, int64_t *begin,
                       int64_t *end)
 {
@@ -67,7 +67,8 @@ static weir_status run_pool(const struct host *h)
     return WEIR_OK;
 }
 
-/* Values, and places for a maximum; out has the result's height and width. */
+/* Pools x; returns the values, and for a maximum their indices in *places. `out` has the result's
+ * height and width. */
 static tensor *pooled(struct call *c, struct pool_params *p, tensor *x, tensor *out,
                       tensor **places)
 {
@@ -78,7 +79,7 @@ static tensor *pooled(struct call *c, struct pool_params *p, tensor *x, tensor *
     if (c->err || !x || !out)
         return NULL;
     if (rank(x) < 2 || rank(out) != rank(x))
-        return call_fail(c, "a pool of %d dims into %d", rank(x), rank(out));
+        return call_fail(c, "a pool of %d dims has a result of %d dims", rank(x), rank(out));
     p->dtype = type(x);
     p->h = size(x, -2);
     p->w = size(x, -1);
@@ -154,9 +155,9 @@ void run_max_pool_indices_backward(struct call *c)
     give(c, dx);
 }
 
-/* ---- windows of a changing size ---- */
+/* ---- adaptive pooling ---- */
 
-/* [o, n]: row o has 1 / length where the window of o is: a mean is a product with it */
+/* A matrix [o, n] with 1 / length in row i inside window i: a product with it takes the means. */
 static tensor *adaptive(struct call *c, int64_t n, int64_t o)
 {
     tensor *i = arange(c, WEIR_I64, n, 0, 1), *at = unsqueeze(c, arange(c, WEIR_I64, o, 0, 1), 1);
@@ -190,7 +191,7 @@ void run_adaptive_avg_pool_backward(struct call *c)
     give(c, op_matmul(c, y, adaptive(c, size(x, -1), size(g, -1))));
 }
 
-/* ---- windows as columns ---- */
+/* ---- im2col ---- */
 
 struct columns_params {
     size_t elem;
@@ -257,9 +258,9 @@ void run_im2col(struct call *c)
     give(c, out);
 }
 
-/* ---- other sizes ---- */
+/* ---- resizing ---- */
 
-/* Index of the source for each of `o` places: floor(i * n / o), or by a given scale. */
+/* The source index of each of `o` elements: floor(i * n / o), or with a given scale. */
 static tensor *nearest(struct call *c, int64_t n, int64_t o, double scale)
 {
     tensor *i = arange(c, WEIR_F32, o, 0, 1);

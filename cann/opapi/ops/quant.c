@@ -1,7 +1,7 @@
-/* Quantised numbers and products. */
+/* Quantisation, and products of quantised matrices. */
 #include "run.h"
 
-/* Integers of a type, saturated, by rounding to even. */
+/* Rounds to even and saturates to the range of an integer type. */
 static tensor *rounded(struct call *c, tensor *x, weir_dtype to)
 {
     double low = to == WEIR_U8 ? 0 : to == WEIR_I8 ? -128 : -2147483648.0;
@@ -10,7 +10,7 @@ static tensor *rounded(struct call *c, tensor *x, weir_dtype to)
     return cast(c, op_clamp(c, math1(c, MATH_ROUND, x), low, high), to);
 }
 
-/* x, smooth_scales, y, scale: each row by its own largest value */
+/* x, smooth_scales, y, scale: scales each row by its largest value */
 void run_dynamic_quant(struct call *c)
 {
     tensor *x = wide(c, in(c, 0)), *s, *safe;
@@ -28,7 +28,7 @@ void run_dynamic_quant(struct call *c)
     put(c, 3, squeeze(c, s, dim));
 }
 
-/* A value per channel beside x: along `axis`. */
+/* Reshapes a value per channel so that it broadcasts with x along `axis`. */
 static tensor *along(struct call *c, tensor *s, const tensor *x, int axis)
 {
     int64_t to[MAX_DIMS];
@@ -83,7 +83,7 @@ void run_quantize(struct call *c)
     put(c, 5, rounded(c, x, out_type(c, 5)));
 }
 
-/* ---- scales as 64 bits: the float's bits are the low ones ---- */
+/* ---- scales packed into 64 bits: the low ones are those of an f32 ---- */
 
 static weir_status pack_scale(const struct host *h)
 {
@@ -140,7 +140,7 @@ static tensor *scale_of(struct call *c, int i)
 
 struct product {
     int x1, x2, scale, per_token, offset, bias;
-    int turn1, turn2; /* operand numbers; -1: never */
+    int turn1, turn2; /* indices of the transpose flags; -1: never */
     int out;
 };
 
@@ -204,7 +204,7 @@ struct nibbles {
     int64_t shape[MAX_DIMS], stride[MAX_DIMS];
 };
 
-/* int4 lies two to a byte, the lower half first. */
+/* Unpacks int4, of which a byte holds two, the first in its lower half. */
 static weir_status unpack(const struct host *h)
 {
     const struct nibbles *n = h->params;
@@ -228,7 +228,7 @@ static weir_status unpack(const struct host *h)
     return WEIR_OK;
 }
 
-/* An operand that may be int4, which becomes int8. */
+/* Returns an operand that may be int4; int4 is converted to int8. */
 static tensor *unpacked(struct call *c, int i)
 {
     const aclTensor *t = c->args[i].tensor;

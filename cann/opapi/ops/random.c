@@ -1,9 +1,9 @@
-/* Random numbers: weir's own, by the seed and offset that the caller counts. They are not
- * those of the hardware, but the same seed and offset give the same ones. */
+/* Random numbers of weir's generator, by the caller's seed and offset. They differ from those of
+ * the hardware, but the same seed and offset give the same numbers. */
 #include "run.h"
 
-/* Where an operator's numbers begin. A captured operator has seed and offset in tensors, so that
- * each replay has its own, and counts `more` within the graph. */
+/* The start of an operator's numbers. A captured operator reads seed and offset from tensors, so
+ * that each replay gets other numbers; `more` is its offset within the graph. */
 struct seed {
     uint64_t known;
     tensor *seed, *offset;
@@ -29,7 +29,7 @@ static struct seed seed_of(struct call *c, int i)
     return (struct seed){.known = mixed((uint64_t)integer(c, i), (uint64_t)integer(c, i + 1))};
 }
 
-/* The operand after those. */
+/* Returns the index of the operand after seed and offset. */
 static int after_seed(const struct call *c, int i)
 {
     return i + (seed_in_tensor(c, i) ? 3 : 2);
@@ -41,7 +41,8 @@ struct random_params {
     bool wide, normal;
 };
 
-/* Philox-4x32-10, as weir's own operators count it: eager and replayed numbers are the same. */
+/* Philox-4x32-10 with the same counters as weir's operators, so that eager and replayed numbers are
+ * equal. */
 static void philox(uint32_t w[4], uint64_t seed, uint64_t counter)
 {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
@@ -61,7 +62,7 @@ static void philox(uint32_t w[4], uint64_t seed, uint64_t counter)
     }
 }
 
-/* Two of [0, 1) to two of the normal distribution; `least` is their distance. */
+/* Converts two uniform numbers of [0, 1), whose spacing is `least`, to two normal ones. */
 static void box_muller(double u[2], double least)
 {
     double radius = sqrt(-2 * log(u[0] + least)), angle = 6.28318530717958647692 * u[1];
@@ -98,8 +99,8 @@ static weir_status random_host(const struct host *h)
     return WEIR_OK;
 }
 
-/* f32 or f64 with the shape of another: of [0, 1) or normal. Captured, the tensor to fill must be
- * one of the graph. */
+/* Makes an f32 or f64 tensor of uniform or normal numbers, with the shape of another. In a capture
+ * the tensor must be a result of the graph. */
 static tensor *numbers(struct call *c, tensor *shaped, weir_dtype dtype, const struct seed *s,
                        bool is_normal)
 {
@@ -121,7 +122,7 @@ static tensor *uniform(struct call *c, tensor *shaped, weir_dtype dtype, struct 
 {
     tensor *x = numbers(c, shaped, dtype, &s, false);
 
-    /* rounding may reach the end, which is not to be had */
+    /* rounding may give 1, which is outside of [0, 1) */
     return x ? op_minimums(c, x, dtype == WEIR_F64 ? 0x1.fffffffffffffp-1 : 0x1.fffffep-1) : NULL;
 }
 
@@ -186,7 +187,7 @@ void run_random(struct call *c)
     integers(c, (double)integer(c, 1), (double)integer(c, 2), seed_of(c, 3));
 }
 
-/* self, seed, offset: all that the type counts exactly */
+/* self, seed, offset: integers that the type represents exactly */
 void run_random_all(struct call *c)
 {
     static const double most[WEIR_DTYPE_COUNT] = {
@@ -204,7 +205,7 @@ void run_random_all(struct call *c)
     integers(c, 0, most[out_type(c, 0)], seed_of(c, 1));
 }
 
-/* n, seed, offset, out: the order of random numbers */
+/* n, seed, offset, out: a permutation that sorts random numbers */
 void run_randperm(struct call *c)
 {
     tensor *out = in(c, 3), *values, *indices;
@@ -215,7 +216,7 @@ void run_randperm(struct call *c)
     put(c, 3, indices);
 }
 
-/* self, num_samples, replacement, seed, offset, out: the largest of p / -log(u) */
+/* self, num_samples, replacement, seed, offset, out: the indices of the largest p / -log(u) */
 void run_multinomial(struct call *c)
 {
     tensor *p = wide(c, in(c, 0)), *row, *u, *values = NULL, *indices = NULL;
@@ -226,7 +227,7 @@ void run_multinomial(struct call *c)
     if (c->err || !numel(in(c, out)))
         return;
     row = reshape(c, p, 3, to);
-    if (integer(c, 2)) { /* a race for each sample */
+    if (integer(c, 2)) { /* with replacement: new random numbers for each sample */
         u = uniform(c, full(c, type(p), 3, each, 0), type(p), seed_of(c, 3));
         row = op_div(c, row, op_neg(c, op_log(c, op_maximums(c, u, 1e-37))));
         put(c, out, op_argmax(c, row, 2, false));

@@ -1,12 +1,12 @@
-/* LSTM and GRU: layers, directions and steps as compositions, forward and backward.
+/* LSTM and GRU: composes layers, directions and steps, forward and backward.
  *
- * What the forward pass keeps for the backward one has a tensor [steps, batch, hidden] for each
- * layer and direction. */
+ * Each value that the forward pass keeps for the backward pass is a tensor [steps, batch, hidden]
+ * per layer and direction. */
 #include "recurrent.h"
 
 #include <stdlib.h>
 
-/* The step that comes k-th. */
+/* Returns the k-th step in the order of computation. */
 static int64_t at_turn(const struct side *s, int64_t k)
 {
     return s->reversed ? s->steps - 1 - k : k;
@@ -26,9 +26,9 @@ static tensor *over_steps(struct call *c, tensor **xs, int64_t n)
     return concat(c, xs, (int)n, 0);
 }
 
-/* ---- what both passes are given ---- */
+/* ---- operands of both passes ---- */
 
-/* Places of the operands. */
+/* Indices of the operands. */
 struct places {
     const struct cell *cell;
     int params, hx, batch_sizes, has_bias, layers, dropout, train, bidirectional, batch_first, kept;
@@ -135,7 +135,7 @@ static void run_side(const struct side *s, const struct cell *cell, tensor *x, t
     free(all);
 }
 
-/* Results: y, then the last states; then lists of what is kept. */
+/* Runs the forward pass. The results are y, the last states, and lists of the kept values. */
 static void forward(struct call *c, const struct places *at, int y_at)
 {
     int states = at->states_in_list ? 2 : 1;
@@ -176,7 +176,8 @@ struct grads {
     tensor *x, *h, *cell, *w_ih, *w_hh, *b_ih, *b_hh;
 };
 
-/* dy [steps, batch, hidden] and those of the last states; x is the layer's input. */
+/* Runs one direction backward. dy is [steps, batch, hidden]; dh and dc are the gradients of the
+ * last states; x is the layer's input. */
 static struct grads run_side_back(const struct side *s, const struct cell *cell, tensor *x,
                                   tensor *const *kept, tensor *dy, tensor *dh, tensor *dc)
 {
@@ -223,7 +224,7 @@ static struct grads run_side_back(const struct side *s, const struct cell *cell,
     return g;
 }
 
-/* The kept tensor k of a layer's direction. */
+/* Returns the kept value k of one layer and direction. */
 static tensor *kept_of(const struct net *n, int k, int which)
 {
     struct call *c = n->c;
@@ -244,7 +245,8 @@ static tensor *given_or_zero(const struct net *n, int at, int which, tensor *sha
                              : full_like(c, shaped, type(shaped), 0);
 }
 
-/* dy_at: of y, then of the states. dx_at: of x, then of the states, then the list of params'. */
+/* Runs the backward pass. dy_at: index of the gradient of y, then of the states. dx_at: index of
+ * the gradient of x, then of the states, then of the list of params. */
 static void backward(struct call *c, const struct places *at, int dy_at, int dx_at)
 {
     int states = at->states_in_list ? 2 : 1, sides_in_all;

@@ -1,4 +1,5 @@
-/* What the cells of LSTM and GRU (recurrent_cells.c) share with their layers (recurrent.c). */
+/* The interface between the cells of LSTM and GRU (recurrent_cells.c) and their layers
+ * (recurrent.c). */
 #ifndef WEIR_OPAPI_RECURRENT_H
 #define WEIR_OPAPI_RECURRENT_H
 
@@ -12,20 +13,21 @@ struct side {
     bool reversed;
     int64_t steps, batch, hidden;
     tensor *w_ih, *w_hh, *b_ih, *b_hh; /* biases may be NULL */
-    tensor *h0, *c0;                   /* of LSTM alone: c0 */
+    tensor *h0, *c0;                   /* c0 for LSTM only */
 };
 
-/* What a cell keeps of a step, in the order of the operator's lists. */
+/* The values that a cell keeps of a step, in the order of the operator's lists. */
 enum { LSTM_I, LSTM_J, LSTM_F, LSTM_O, LSTM_H, LSTM_C, LSTM_TANHC };
 enum { GRU_R, GRU_Z, GRU_N, GRU_HN, GRU_H };
 
 struct cell {
     int gates, kept;
-    int h; /* which of the kept is the output */
-    /* From the gates of the input [batch, gates * hidden] and the state; the state moves on. */
+    int h; /* index of the output among the kept values */
+    /* Computes a step from the gates of the input [batch, gates * hidden] and the state; replaces
+     * the state by the next one. */
     void (*forward)(const struct side *s, tensor *x, tensor **h, tensor **cell, tensor **kept);
-    /* dh and dc are those of the step's output, and become those of the step before. Gives the
-     * gradients of the gates, of the input's part and of the state's. */
+    /* dh and dc are the gradients of the step's output; they are replaced by those of the step
+     * before. Sets dx and ds to the gradients of the gates, for the input and for the state. */
     void (*backward)(const struct side *s, tensor *const *kept, tensor *h_before,
                      tensor *cell_before, tensor **dh, tensor **dc, tensor **dx, tensor **ds);
 };

@@ -1,5 +1,5 @@
-/* The cells of LSTM and GRU: one step, forward and backward. They are PyTorch's: gates lie in the
- * order i f j o (j the candidate) and r z n. */
+/* The cells of LSTM and GRU: one step, forward and backward. As in PyTorch, the gates are in the
+ * order i f j o (j is the candidate) and r z n. */
 #include "recurrent.h"
 
 static tensor *gate(struct call *c, tensor *gates, int k, int64_t hidden)
@@ -18,7 +18,7 @@ static tensor *ones_minus(struct call *c, tensor *x)
     return op_rsubs(c, 1, x);
 }
 
-/* Gradients through a sigmoid and a tanh of which the results are there. */
+/* Gradients of a sigmoid and a tanh, computed from their results y. */
 static tensor *through_sigmoid(struct call *c, tensor *g, tensor *y)
 {
     return op_mul(c, g, op_mul(c, y, ones_minus(c, y)));
@@ -44,7 +44,8 @@ static void lstm_forward(const struct side *s, tensor *x, tensor **h, tensor **c
     kept[LSTM_H] = *h = op_mul(c, kept[LSTM_O], kept[LSTM_TANHC]);
 }
 
-/* dc is the output's, and becomes that of the cell before; gives the gates'. */
+/* Returns the gradients of the gates. *dc is the gradient of the cell's output; it is replaced by
+ * that of the cell before. */
 static tensor *lstm_gates(struct call *c, tensor *const *kept, tensor *before, tensor *dh,
                           tensor **dc)
 {
@@ -121,7 +122,7 @@ void run_lstm_cell(struct call *c)
     put(c, 7, concat(c, parts, 4, 1));
 }
 
-/* dh, dc, c before, c after, the gates, has_bias; of the gates, of c, of the bias */
+/* dh, dc, c before, c after, the gates, has_bias; gradients of the gates, of c, of the bias */
 void run_lstm_cell_backward(struct call *c)
 {
     tensor *before = wide(c, in(c, 2)), *tc = op_tanh(c, wide(c, in(c, 3))), *g = wide(c, in(c, 4)),

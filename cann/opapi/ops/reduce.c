@@ -1,7 +1,6 @@
 /* Sums, extremes and statistics along dims. */
 #include "run.h"
 
-/* The dims of an array operand, wrapped; none means all. Gives how many. */
 int dims_of(struct call *c, tensor *x, int i, int *dims)
 {
     const aclIntArray *a = c->args[i].ints;
@@ -14,7 +13,7 @@ int dims_of(struct call *c, tensor *x, int i, int *dims)
     return n;
 }
 
-/* How many elements a reduction over these dims takes together. */
+/* Returns how many elements a reduction over these dims combines. */
 int64_t elements_along(const tensor *x, const int *dims, int n)
 {
     int64_t count = 1;
@@ -120,7 +119,7 @@ void run_aminmax_all(struct call *c)
     put(c, 2, op_max(c, x, NULL, 0, false));
 }
 
-/* Turned round, so that the least is the greatest; the least i64 has no counterpart and stays. */
+/* Negates x, so that the minimum becomes the maximum. The least i64 cannot be negated and stays. */
 static tensor *reversed(struct call *c, tensor *x)
 {
     if (is_float(x))
@@ -246,7 +245,7 @@ void run_norm(struct call *c)
     give(c, op_norm(c, x, number(c, 1, 2), dims, n, integer(c, 3) != 0));
 }
 
-/* The variance by the mean of squared distances, with what is taken from the count. */
+/* The variance: the sum of squared distances divided by the count minus `correction`. */
 static tensor *variance(struct call *c, tensor *x, const int *dims, int n, double correction,
                         bool keep)
 {
@@ -257,7 +256,7 @@ static tensor *variance(struct call *c, tensor *x, const int *dims, int n, doubl
     return op_divs(c, op_sum(c, op_mul(c, d, d), dims, n, keep), of > 0 ? of : 0);
 }
 
-/* op_mean keeps dims only if it is told them: all of them, if none are named. */
+/* Lists all dims if none are named: op_mean keeps only dims that are listed. */
 static int every_dim(const tensor *x, int *dims, int n)
 {
     if (n)

@@ -1,7 +1,7 @@
-/* Rotary positions. */
+/* Rotary position embeddings: x * cos + turned(x) * sin. */
 #include "run.h"
 
-/* x * cos + turned(x) * sin; mode 0 turns halves, 1 pairs, 2 quarters */
+/* Mode 0 rotates halves, 1 pairs, 2 quarters. */
 static tensor *turned(struct call *c, tensor *x, int64_t mode)
 {
     int last = rank(x) - 1;
@@ -39,11 +39,11 @@ static tensor *rotated(struct call *c, tensor *x, tensor *cosines, tensor *sines
     return op_add(c, op_mul(c, x, wide(c, cosines)), op_mul(c, turned(c, x, mode), wide(c, sines)));
 }
 
-/* x, cos, sin, mode [, matrix that turns], out */
+/* x, cos, sin, mode [, rotation matrix], out */
 void run_rotary(struct call *c)
 {
     if (c->row->count > 5 && given(c, 4) && numel(in(c, 4))) {
-        (void)call_fail(c, "a matrix that turns is not supported");
+        (void)call_fail(c, "a rotation matrix is not supported");
         return;
     }
     give(c, rotated(c, in(c, 0), in(c, 1), in(c, 2), integer(c, 3)));
@@ -80,7 +80,7 @@ void run_rotary_grad(struct call *c)
     tensor *g = wide(c, in(c, 0)), *cosines = wide(c, in(c, 1)), *sines = wide(c, in(c, 2));
     int64_t mode = integer(c, 4);
 
-    /* turning twice is minus one, so its way back is minus the turn */
+    /* turned(turned(x)) is -x, so the gradient of `turned` is -turned */
     put(c, 5, op_sub(c, op_mul(c, g, cosines), turned(c, op_mul(c, g, sines), mode)));
     if (given(c, 3) && given(c, 6) && numel(in(c, 6))) {
         tensor *x = wide(c, in(c, 3)), *dc = op_mul(c, g, x),

@@ -12,10 +12,10 @@ struct scatter_params {
     int ndim, dim;
     bool include_self, mean;
     int64_t self[MAX_DIMS], index[MAX_DIMS],
-        source[MAX_DIMS]; /* sizes; source's all 0: one value */
+        source[MAX_DIMS]; /* sizes; if those of source are all 0, it is one value */
 };
 
-/* The element of self that position `at` of the index means, -1 if it is out of range. */
+/* Returns the element of self for position `at` of the index; -1 if it is out of range. */
 static int64_t target(const struct scatter_params *p, const int64_t *at, int64_t index)
 {
     int64_t to = 0;
@@ -84,7 +84,7 @@ static weir_status run_scatter_host(const struct host *h)
     return WEIR_OK;
 }
 
-/* self with source's elements at the index; source may be without dims. */
+/* Writes the elements of source to self at the index; source may be a tensor without dims. */
 static tensor *scatter(struct call *c, tensor *x, int64_t dim64, tensor *index, tensor *source,
                        enum scatter_kind kind)
 {
@@ -149,7 +149,7 @@ void run_scatter_add(struct call *c)
     give(c, scatter(c, in(c, 0), integer(c, 1), in(c, 2), in(c, 3), SCATTER_ADD));
 }
 
-/* An index of one dim as one of all elements: [1, .., n, .., 1] expanded to source. */
+/* Expands an index along one dim, [1, .., n, .., 1], to the shape of source. */
 static tensor *spread_index(struct call *c, tensor *index, tensor *source, int dim)
 {
     int64_t to[MAX_DIMS];
@@ -225,9 +225,9 @@ void run_index_put(struct call *c)
     if (c->err || !numel(values))
         return;
     p = pick(c, x, 1);
-    if (c->err || !p.indexed) /* empty indices write nothing */
+    if (c->err || !p.indexed) /* nothing to write */
         return;
-    /* values in the result's shape, then turned to [index..., rest...] */
+    /* expand the values to the result's shape, then permute them to [index..., rest...] */
     n = result_order(&p, dims);
     for (int i = 0; i < n; i++)
         whole[i] = dims[i] < rank(p.place) ? shape(p.place)[dims[i]]
@@ -251,7 +251,7 @@ void run_index_put(struct call *c)
     flat_rows = reshape(c, rows, 2, whole);
     places = expand(c, unsqueeze(c, flat(c, p.place), 1), 2, to);
     rows = scatter(c, flat_rows, 0, places, values, integer(c, 3) ? SCATTER_ADD : SCATTER_SET);
-    /* back to self's own order of dims */
+    /* permute back to self's order of dims */
     for (int i = 0; i < rank(x); i++)
         whole[i] = size(x, p.order[i]);
     rows = reshape(c, rows, rank(x), whole);
@@ -260,7 +260,7 @@ void run_index_put(struct call *c)
     put(c, 0, rows ? permute(c, rows, back) : NULL);
 }
 
-/* self, index, source, accumulate: of self as one row */
+/* self, index, source, accumulate: indexes self as one row */
 void run_put(struct call *c)
 {
     tensor *x = in(c, 0), *row = flat(c, x), *index = flat(c, cast(c, in(c, 1), WEIR_I64));
@@ -308,7 +308,7 @@ void run_scatter_reduce(struct call *c)
         (void)call_fail(c, "reduction %lld is not supported", (long long)kind);
         return;
     }
-    if (!integer(c, 5) && kind) { /* what is written begins anew */
+    if (!integer(c, 5) && kind) { /* self is not included: start from the neutral element */
         double first = kind == 1 ? 0 : kind == 2 ? 1 : kind == 3 ? -INFINITY : INFINITY;
 
         if (!is_float(x) && kind > 2) {
@@ -320,7 +320,7 @@ void run_scatter_reduce(struct call *c)
     give(c, scatter(c, base, integer(c, 1), index, in(c, 3), kinds[kind]));
 }
 
-/* ---- the elements that a mask chooses, in their order ---- */
+/* ---- masked scatter ---- */
 
 struct masked_params {
     int64_t n, given; /* elements of self, of the source */

@@ -1,4 +1,4 @@
-/* Making, moving and rearranging. */
+/* Creating, copying and rearranging tensors. */
 #include <stdlib.h>
 
 #include "run.h"
@@ -63,13 +63,13 @@ void run_masked_fill(struct call *c)
 
 /* ---- ranges ---- */
 
-/* start, end, step, out: as many as out has */
+/* start, end, step, out: the size of out is the number of elements */
 void run_arange(struct call *c)
 {
     weir_dtype t = out_type(c, 3);
     const aclScalar *start = c->args[0].scalar, *step = c->args[2].scalar;
     int64_t n = numel(in(c, 3));
-    /* In f64 and i64: a half's steps would not be exact. */
+    /* Computed in f64 or i64, as steps in a half would not be exact. */
     weir_dtype made =
         weir_dtype_is_float(t) && !(start->whole && step->whole) ? WEIR_F64 : WEIR_I64;
 
@@ -88,7 +88,7 @@ void run_linspace(struct call *c)
     double step = n > 1 ? (b - a) / (double)(n - 1) : 0;
     tensor *i = arange(c, WEIR_F64, n, 0, 1), *low, *high;
 
-    /* from the nearer end */
+    /* each element is computed from the nearer end */
     low = op_adds(c, op_muls(c, i, step), a);
     high = op_rsubs(c, b, op_muls(c, op_rsubs(c, (double)(n - 1), i), step));
     give(c, cast(c, n > 1 ? op_where(c, op_lts(c, i, (double)(n / 2)), low, high) : low, t));
@@ -145,7 +145,7 @@ void run_trace(struct call *c)
 
 /* ---- joining and cutting ---- */
 
-/* tensors, dim, out; empty ones of one dim count for nothing */
+/* tensors, dim, out; empty tensors of one dim are ignored */
 void run_cat(struct call *c)
 {
     int n = items(c, 0), k = 0, dim = 0;
@@ -216,7 +216,7 @@ void run_slice(struct call *c)
          slice(c, x, wrap_dim(c, x, integer(c, 1)), integer(c, 2), integer(c, 3), integer(c, 4)));
 }
 
-/* ---- turning ---- */
+/* ---- permuting ---- */
 
 /* self, dims, out */
 void run_permute(struct call *c)
@@ -295,7 +295,7 @@ void run_repeat(struct call *c)
         split[k] = full_shape[k] = s;
         k++;
     }
-    if (k > MAX_DIMS) { /* dim by dim */
+    if (k > MAX_DIMS) { /* too many dims at once: repeat dim by dim */
         int64_t to[MAX_DIMS];
 
         for (int i = 0; i < n; i++)
@@ -343,7 +343,8 @@ void run_repeat_interleave_int(struct call *c)
 
 /* ---- padding ---- */
 
-/* How far a dim is padded: the array has pairs, from the last dim on. */
+/* Returns the padding of a dim before or after it. The array has pairs, starting with the last
+ * dim. */
 static int64_t pad_of(const struct call *c, int n, int dim, bool after)
 {
     int k = 2 * (n - 1 - dim) + after;
@@ -351,7 +352,7 @@ static int64_t pad_of(const struct call *c, int n, int dim, bool after)
     return (uint64_t)k < c->args[1].ints->size ? c->args[1].ints->value[k] : 0;
 }
 
-/* self, pad, value, out; negative pads cut */
+/* self, pad, value, out; negative padding cuts */
 void run_constant_pad(struct call *c)
 {
     tensor *x = in(c, 0), *whole, *part;
@@ -386,7 +387,7 @@ void run_constant_pad(struct call *c)
     give(c, whole);
 }
 
-/* self, pad, out: each dim by an index of where its elements come from */
+/* self, pad, out: selects the elements along each dim by their source index */
 static void edge_pad(struct call *c, bool reflect)
 {
     tensor *x = in(c, 0);
@@ -397,7 +398,7 @@ static void edge_pad(struct call *c, bool reflect)
         tensor *i = arange(c, WEIR_I64, s + before + after, -(double)before, 1);
 
         if (reflect) {
-            /* |i|, then turned back at the far end */
+            /* |i|, then reflected at the far end */
             i = op_abs(c, i);
             i = op_rsubs(c, (double)(s - 1), op_abs(c, op_rsubs(c, (double)(s - 1), i)));
         } else {

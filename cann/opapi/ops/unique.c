@@ -1,4 +1,4 @@
-/* What occurs in a tensor, and how often: unique values, histograms. */
+/* Unique values and histograms. */
 #include "run.h"
 
 struct rows_params {
@@ -6,7 +6,7 @@ struct rows_params {
     int64_t count, width;
 };
 
-/* Less than 0, 0 or more: NaN comes last, and is equal to none. */
+/* Compares two numbers for sorting; NaN is last. */
 static int compare_doubles(double a, double b)
 {
     if (a != a || b != b)
@@ -36,7 +36,7 @@ static int compare_rows(const struct rows_params *p, const void *data, int64_t a
     return 0;
 }
 
-/* Merges the sorted halves of order[0..n) by way of `spare`. */
+/* Sorts order[0..n) by merging; `spare` is scratch space. */
 static void sort_rows(const struct rows_params *p, const void *data, int64_t *order, int64_t *spare,
                       int64_t n)
 {
@@ -54,7 +54,7 @@ static void sort_rows(const struct rows_params *p, const void *data, int64_t *or
     }
 }
 
-/* The order of a matrix's rows, by their elements from the left; stable. */
+/* Sorts the rows of a matrix lexicographically; the sort is stable. */
 static weir_status order_of_rows(const struct host *h)
 {
     const struct rows_params *p = h->params;
@@ -86,9 +86,9 @@ static tensor *ones(struct call *c, weir_dtype dtype, int64_t n)
     return full(c, dtype, 1, &n, 1);
 }
 
-/* Of the rows of a matrix: those that differ from the one before, which of them each row is, and
- * how often each is there. If `sorted`, rows that are equal are brought together first. The kept
- * rows have the other dims of `like`, along `dim`. */
+/* Finds the unique rows of a matrix: the rows that differ from the one before (y), the index of
+ * each row's value among them (inverse), and how often each occurs (counts). If `sorted`, the rows
+ * are sorted first. `turn` converts the unique rows to the shape of `shaped` along `dim`. */
 static void unique_rows(struct call *c, tensor *rows, bool sorted, int y, int inverse, int counts,
                         tensor *(*turn)(struct call *, tensor *, const tensor *, int),
                         const tensor *shaped, int dim)
@@ -141,7 +141,7 @@ static bool may_depend_on_values(struct call *c)
     return !c->err;
 }
 
-/* [n, 1] */
+/* Reshapes x to [n, 1]. */
 static tensor *column(struct call *c, tensor *x)
 {
     x = type(x) == WEIR_BOOL ? cast(c, x, WEIR_U8) : x;
@@ -154,7 +154,7 @@ static tensor *turn_flat(struct call *c, tensor *x, const tensor *shaped, int di
     return flat(c, x);
 }
 
-/* [kept, rest] as `shaped` is, with `kept` in place of its dim. */
+/* Reshapes [kept, rest] to the shape of `shaped`, with size `kept` in `dim`. */
 static tensor *turn_dim(struct call *c, tensor *x, const tensor *shaped, int dim)
 {
     int64_t dims[MAX_DIMS] = {size(x, 0)};
@@ -168,7 +168,7 @@ static tensor *turn_dim(struct call *c, tensor *x, const tensor *shaped, int dim
     return permute(c, reshape(c, x, rank(shaped), dims), back);
 }
 
-/* The dim first, the rest as one. */
+/* Reshapes x to [size of the dim, rest]. */
 static tensor *rows_along(struct call *c, tensor *x, int dim)
 {
     int dims[MAX_DIMS] = {dim};
@@ -226,8 +226,8 @@ void run_unique_dim(struct call *c)
         unique_rows(c, rows_along(c, x, dim), true, 4, 5, 6, turn_dim, x, dim);
 }
 
-/* self, bins, min, max, out: equal ends stand for those of the values; what is outside of them does
- * not count */
+/* self, bins, min, max, out: if min and max are equal, those of the values are used; values outside
+ * of [min, max] are not counted */
 void run_histc(struct call *c)
 {
     tensor *x = wide(c, flat(c, in(c, 0))), *low, *high, *at, *inside, *bins;
@@ -236,7 +236,7 @@ void run_histc(struct call *c)
     if (c->err)
         return;
     if (n < 1) {
-        (void)call_fail(c, "%lld bins: there must be one", (long long)n);
+        (void)call_fail(c, "%lld bins: there must be at least one", (long long)n);
         return;
     }
     bins = full(c, WEIR_I64, 1, &n, 0);

@@ -1,12 +1,12 @@
-/* Captures: a stream's work becomes a graph of weir instead of running.
+/* Captures: a stream's work is recorded in a graph of weir instead of running.
  *
- * AscendCL captures by stream, whatever thread queues; weir by thread. So each launch enters the
- * graph for as long as it lasts, one launch at a time: that is the capture's lock. The stream that
- * began is lane 0, which is the caller's when the graph runs; every other stream that takes part
- * has a lane of its own, a stream of weir's by tag.
+ * AscendCL captures by stream, whichever thread queues; weir captures by thread. So each launch
+ * enters the graph while it lasts, and the capture's lock serialises launches. The stream that
+ * began the capture is lane 0, which runs on the caller's stream when the graph runs. Every other
+ * stream that takes part has its own lane, a stream of weir with a tag.
  *
- * A task group cuts the graph: what is before it, the group, and what comes after are segments,
- * which run one after the other, and the group's can be captured anew.
+ * A task group cuts the graph into segments: the work before it, the group, and the work after it.
+ * Segments run one after the other, and the group's segment can be captured again.
  */
 #include "runtime/graph/capture.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 static uint64_t last_id;
-static struct capture *active; /* all of them */
+static struct capture *active; /* list of all active captures */
 static pthread_mutex_t active_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local aclmdlRICaptureMode thread_mode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
@@ -35,7 +35,8 @@ struct segment *capture_segment(struct capture *c)
     return c->update ? c->update : &c->model->segments[c->model->nsegments - 1];
 }
 
-/* The calling thread's operators go into the capture as the stream's. Holds the capture's lock. */
+/* Makes the calling thread record operators for the stream. Precondition: it holds the capture's
+ * lock. */
 static aclError enter_lane(struct capture *c, struct stream *s, struct weir_cann_launch *l)
 {
     struct segment *segment = capture_segment(c);
@@ -49,7 +50,7 @@ static aclError enter_lane(struct capture *c, struct stream *s, struct weir_cann
             goto fail;
         l->kinds[l->scopes++] = WEIR_SCOPE_STREAM;
     }
-    if (limit.cube < 0 && limit.vector < 0) { /* frozen into the graph, as on the hardware */
+    if (limit.cube < 0 && limit.vector < 0) { /* the limit becomes part of the graph, as on NPUs */
         pthread_mutex_lock(&s->lock);
         limit = s->limit;
         pthread_mutex_unlock(&s->lock);
@@ -123,7 +124,7 @@ aclError capture_record(struct stream *s, struct capture_mark *mark)
     return fail_status(st, "aclrtRecordEvent");
 }
 
-/* Streams that take part are listed under the capture's lock. */
+/* Adds a stream to the capture. The caller holds the capture's lock. */
 static aclError join(struct capture *c, struct stream *s)
 {
     struct stream **grown;
@@ -150,7 +151,7 @@ aclError capture_wait(struct stream *s, struct capture *c, const struct capture_
     pthread_mutex_unlock(&c->lock);
     if (err || (err = capture_enter(s, &l)))
         return err;
-    /* An earlier segment is over when this one begins. */
+    /* Marks of earlier segments need no wait: those have completed when this one begins. */
     if (mark->token && mark->segment == capture_segment(c)->id)
         st = weir_token_wait(&mark->token, 1);
     weir_cann_leave(&l);
@@ -191,7 +192,8 @@ aclError capture_host_owned(const char *function, struct stream *s, aclrtCallbac
         return weir_cann_fail_in(function, ACL_ERROR_BAD_ALLOC, "a captured function");
     }
     *call = (struct host_call){fn, user, NULL, call->next};
-    /* The token stands for what is on the stream so far, and the wait for what comes after. */
+    /* The token orders the call after the stream's earlier work; the wait orders later work after
+     * the call. */
     if (!(st = weir_token_record(s->context->device->dev, &after)) &&
         !(st = weir_host_run(&(weir_host_call){.name = "host function",
                                                .fn = call_host,
@@ -241,7 +243,7 @@ static void capture_free(struct capture *c)
     free(c);
 }
 
-/* The stream is destroyed. Its capture cannot end well, unless another stream began it. */
+/* Breaks the capture if the destroyed stream began it; else removes the stream from the capture. */
 void capture_abandon(struct stream *s)
 {
     struct capture *c = s->capture;
@@ -251,7 +253,7 @@ void capture_abandon(struct stream *s)
     if (c->members[0] != s) {
         pthread_mutex_lock(&c->lock);
         for (int i = 1; i < c->nmembers; i++)
-            if (c->members[i] == s) { /* lanes keep their numbers */
+            if (c->members[i] == s) { /* the other streams' lanes keep their numbers */
                 memmove(&c->members[i], &c->members[i + 1],
                         (size_t)(c->nmembers - i - 1) * sizeof *c->members);
                 c->nmembers--;
@@ -266,7 +268,7 @@ void capture_abandon(struct stream *s)
     capture_free(c);
 }
 
-/* Into `model`, or one of its own. */
+/* Begins a capture into `model`, or into a new graph if it is NULL. */
 static aclError capture_new(struct stream *s, struct model *model, struct capture **out)
 {
     struct capture *c = calloc(1, sizeof *c);
@@ -364,7 +366,7 @@ EXPORT aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI)
         return FAIL(ACL_ERROR_API_NOT_SUPPORT,
                     "stream %d takes part in the capture that stream %d began", s->id,
                     c->members[0]->id);
-    pthread_mutex_lock(&c->lock); /* launches of other threads are over */
+    pthread_mutex_lock(&c->lock); /* waits for launches of other threads */
     leave_all(c);
     pthread_mutex_unlock(&c->lock);
     err = c->broken  ? broken(__func__, c)

@@ -1,17 +1,17 @@
-/* Conditional tasks of captured graphs: a graph that is run, or not, by what a word of memory says
- * when the stream gets there.
+/* Conditional tasks of captured graphs: an inner graph runs if a word of memory is not 0 when the
+ * stream reaches it.
  *
- * The stream stops at a gate. A thread reads the word and, if it is not 0, runs the inner graph on
- * a stream of the condition's own, ordered behind what was before the gate; the gate opens when
- * that is over. Nobody waits but the stream. */
+ * The stream waits at a gate. A thread reads the word. If it is not 0, the thread queues the inner
+ * graph on the condition's own stream, ordered after the work before the gate; the gate opens when
+ * the inner graph has completed. Only the stream waits, no thread. */
 #include "runtime/graph/capture.h"
 
 #include <stdlib.h>
 
 struct condition {
     void *handle;
-    struct condition *next; /* of its model's */
-    void *word;             /* 8 bytes of aclrtMalloc */
+    struct condition *next; /* in its graph's list */
+    void *word;             /* 8 bytes from aclrtMalloc */
     uint64_t first;
     bool assign;
     struct stream *side;
@@ -110,13 +110,13 @@ EXPORT aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t
 
     NEED(ptr);
     if (!c)
-        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a condition, or its graph is gone",
+        return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a condition, or its graph was destroyed",
                     handle);
     *ptr = c->word;
     return ACL_SUCCESS;
 }
 
-/* A segment for the inner graph, and one for what comes after it. */
+/* Adds a segment for the inner graph, and one for the work after it. */
 static aclError add(struct model *m, struct condition *when, struct model **out)
 {
     struct segment *s;
@@ -192,11 +192,11 @@ aclError condition_reset(struct model *m, struct stream *s)
 
 /* One run of a conditional segment. */
 struct branch {
-    struct model *model; /* that it is a segment of: keeps all the rest */
+    struct model *model; /* the outer graph; the reference keeps the others alive */
     struct model *child;
     const _Atomic uint64_t *word;
     struct stream *side;
-    weir_event *before; /* what the inner graph comes after */
+    weir_event *before; /* the inner graph runs after this event */
     struct weir_cann_deferred *deferred;
 };
 

@@ -83,7 +83,7 @@ void model_free(struct model *m)
     handle_take(m->handle, KIND_MODEL);
     for (int i = 0; i < m->ngroups; i++)
         handle_take(m->groups[i]->handle, KIND_TASK_GROUP);
-    if (m->parent) /* its capture failed: the graph that it was to be a part of is told */
+    if (m->parent) /* its capture failed: remove it from the graph that contains it */
         for (int i = 0; i < m->parent->nsegments; i++)
             if (m->parent->segments[i].child == m)
                 m->parent->segments[i].child = NULL;
@@ -120,7 +120,8 @@ struct host_call *model_host_call(struct model *m)
     return call;
 }
 
-/* As issued, unless WEIR_CANN_GRAPH_MODE says otherwise. An empty segment has no plan. */
+/* Compiles a segment, in the mode reduce-overhead unless WEIR_CANN_GRAPH_MODE says otherwise. An
+ * empty segment has no plan. */
 static aclError compile(struct segment *s)
 {
     const char *mode = getenv("WEIR_CANN_GRAPH_MODE");
@@ -157,10 +158,10 @@ aclError model_replace(struct task_group *g, struct model *from)
     pthread_mutex_lock(&g->model->lock);
     old = g->model->segments[g->segment];
     g->model->segments[g->segment] = *new;
-    *new = old; /* goes with `from`, after its last run */
+    *new = old; /* freed with `from`, after its last run */
     for (struct host_call **link = &g->model->host_calls;; link = &(*link)->next)
         if (!*link) {
-            *link = from->host_calls; /* the nodes that came with the segment refer to them */
+            *link = from->host_calls; /* the new segment's nodes reference them */
             from->host_calls = NULL;
             break;
         }
@@ -176,7 +177,7 @@ static aclError model_get(const char *function, aclmdlRI handle, struct model **
                              "%p is not a captured graph, or a destroyed one", handle);
 }
 
-/* Segments follow each other on the stream. */
+/* Queues the segments one after the other. */
 aclError model_run(struct model *m, struct stream *s)
 {
     weir_status st = WEIR_OK;
@@ -193,7 +194,7 @@ aclError model_run(struct model *m, struct stream *s)
     return err ? err : fail_status(st, "aclmdlRIExecuteAsync");
 }
 
-/* Captured into another graph it cannot be. */
+/* Running a graph cannot be captured into another graph. */
 EXPORT aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream)
 {
     struct stream *s;

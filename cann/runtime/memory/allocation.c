@@ -1,4 +1,4 @@
-/* Which memory an address lies in. Records by address, under one lock that readers share. */
+/* Records of allocations, sorted by address, under a readers-writer lock. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static struct allocation *records; /* by base */
 static size_t nrecords, room;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 
-/* The first record whose base is above `address`. */
+/* Returns the first record whose base is above `address`. */
 static size_t above(const char *address)
 {
     size_t low = 0, high = nrecords;
@@ -69,7 +69,7 @@ bool allocation_take(const void *base, enum allocation_kind kind, struct allocat
     return found;
 }
 
-/* With the lock held. */
+/* Returns the record that contains `address`, or NULL. The caller holds the lock. */
 static struct allocation *find(const void *address)
 {
     size_t at = above(address);
@@ -197,7 +197,7 @@ void allocation_drop_all(int device)
     pthread_rwlock_unlock(&lock);
 }
 
-/* The child of a fork has the host's memory only. */
+/* A forked child keeps only the host's memory. */
 void allocation_forget_all(void)
 {
     size_t kept = 0;

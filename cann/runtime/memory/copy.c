@@ -1,5 +1,5 @@
-/* Copies and fills. Those that wait run on a stream of their own: they come after what the host has
- * waited for, as on the hardware, and the race checker sees what they are not ordered after. */
+/* Copies and fills. Synchronous ones run on a stream of their own. As on the hardware, they are
+ * ordered only after work that the host has waited for; the race checker reports other overlaps. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static aclError check(struct copy *c, size_t room)
     return ACL_SUCCESS;
 }
 
-/* Memory of the host as a tensor: what is captured reads and writes it at each run. */
+/* Wraps host memory as a tensor. A captured copy reads or writes it at each run of the graph. */
 static weir_status wrap_host(const void *address, size_t count, weir_stream *s, weir_tensor **out)
 {
     int64_t shape = (int64_t)count;
@@ -69,7 +69,7 @@ static void copy_when_called(void *user, weir_status status)
     free(user);
 }
 
-/* A device that runs no functions of the host calls back. */
+/* Copies in a callback, for devices that cannot run host functions as operators. */
 static weir_status queue_callback(weir_stream *s, const struct host_args *args)
 {
     struct host_args *kept = malloc(sizeof *kept);
@@ -98,7 +98,7 @@ static weir_status queue_host(weir_stream *s, const struct copy *c)
                                                 .engine = WEIR_ENGINE_HOST});
 }
 
-/* Queues it on the thread's current stream, which is `s`, or captures it. */
+/* Queues or captures the copy on `s`, which is the thread's current stream. */
 static aclError queue(const struct copy *c, weir_stream *s, bool captured)
 {
     bool from = c->kind & 2, to = c->kind & 1;
@@ -140,7 +140,7 @@ static aclError copy_async(struct copy *c, size_t room, aclrtStream stream)
     return weir_cann_launched(err);
 }
 
-/* On the context's stream for copies, until it is done. */
+/* Runs the copy on the context's stream for copies and waits for it. */
 static aclError copy_now(struct copy *c, size_t room)
 {
     weir_stream *copies, *previous;

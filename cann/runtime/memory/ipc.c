@@ -1,9 +1,9 @@
-/* Device memory in other processes of this machine and user.
+/* Shares device memory with other processes of this machine and user.
  *
- * What aclrtMalloc gives has its pages to itself. When it is exported, a file without a name takes
- * their place, with the same bytes at the same addresses; until then they are ordinary memory. The
- * key is text: process, descriptor, the file's number, where in it and how much. An importer opens
- * the file by /proc, and sees by its number that it is the one that was meant. */
+ * Allocations of aclrtMalloc share no page with other memory. The first export replaces the pages
+ * by an anonymous file (memfd) with the same contents at the same addresses; before that they are
+ * ordinary memory. The key is a text: process, descriptor, inode, offset and size. An importer
+ * opens the file through /proc and checks its inode. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ struct key {
     uint64_t inode, offset, size;
 };
 
-/* What this process has imported; the newest of a key is closed first. */
+/* An import of this process. If a key was imported twice, the newest import is closed first. */
 struct import {
     struct key key;
     void *base;
@@ -46,7 +46,7 @@ static aclError check_device(const char *function, const struct device *d)
                              "memory of %s is not shared with other processes", d->props.name);
 }
 
-/* weir.PID.FD.INODE.OFFSET.SIZE, all in hexadecimal. */
+/* Parses weir.PID.FD.INODE.OFFSET.SIZE, with numbers in hexadecimal. */
 static bool read_key(const char *text, struct key *k)
 {
     unsigned long long numbers[5];
@@ -79,8 +79,8 @@ static aclError bad_key(const char *function)
                              "the key is none that aclrtIpcMemGetExportKey wrote");
 }
 
-/* A file takes the place of the pages. Nothing may write them meanwhile: the device is idle, and
- * nothing is queued by address while the record is held. */
+/* Replaces the pages by a file. Nothing may write them meanwhile: the device is idle, and while the
+ * record's lock is held no work on this address can be queued. */
 static aclError share_pages(struct allocation *a)
 {
     size_t size = (a->size + PAGE - 1) / PAGE * PAGE, done = 0;
@@ -122,7 +122,7 @@ EXPORT aclError aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, si
     aclError err;
     int n;
 
-    (void)flags; /* any process of the user may import */
+    (void)flags; /* every process of the user may import */
     NEED(devPtr);
     NEED(key);
     if (!allocation_find(devPtr, &a) || a.kind != ALLOCATION_DEVICE)
@@ -163,7 +163,7 @@ EXPORT aclError aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t nu
         return bad_key(__func__);
     if (!num)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "0 processes");
-    return ACL_SUCCESS; /* the user's processes all may */
+    return ACL_SUCCESS; /* all processes of the user may import */
 }
 
 struct mapped {
@@ -179,7 +179,7 @@ static void unmap(void *user)
     free(m);
 }
 
-/* The pages that the bytes lie in; they go when the last use of them is over. */
+/* Maps the pages that contain the bytes. They are unmapped after their last use. */
 static aclError map_key(const struct key *k, struct mapped *m)
 {
     char path[48];
@@ -279,7 +279,7 @@ static struct import *take_import(const struct key *k)
     return found;
 }
 
-/* In the process that exported, the key goes when the memory is freed. */
+/* Closes an import. In the exporting process the key stays valid until the memory is freed. */
 EXPORT aclError aclrtIpcMemClose(const char *key)
 {
     struct allocation a;
@@ -300,7 +300,7 @@ EXPORT aclError aclrtIpcMemClose(const char *key)
     return ACL_SUCCESS;
 }
 
-/* The memory itself goes with all allocations. */
+/* Frees the list of imports. Their memory is released with the allocations. */
 void ipc_close_all(void)
 {
     pthread_mutex_lock(&lock);

@@ -6,8 +6,9 @@
 
 #define PAGE 4096
 
-/* Memory comes from weir's pool, which counts it and keeps it for queued work. It has its pages to
- * itself, so that they can be shared with other processes (ipc.c). */
+/* Allocates from weir's pool, which counts the memory and keeps it alive for queued work. The block
+ * shares no page with other memory, so that its pages can be shared with other processes
+ * (ipc.c). */
 static weir_status take_pages(weir_stream *stream, struct allocation *a)
 {
     int64_t size = (int64_t)a->size, pages = (size + 2 * PAGE - 1) / PAGE * PAGE;
@@ -43,7 +44,7 @@ static aclError allocate(const char *function, void **out, size_t size)
         return err;
     if ((st = take_pages(copies, &a)))
         return fail_status(st, function);
-    /* Work of any stream may use it at once: whatever had these bytes before is over. */
+    /* Any stream may use the memory at once: wait until all earlier uses of the bytes completed. */
     if ((st = weir_stream_sync(copies))) {
         weir_tensor_release(a.bytes);
         return fail_status(st, function);
@@ -59,7 +60,7 @@ static aclError allocate(const char *function, void **out, size_t size)
 
 EXPORT aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    (void)policy; /* all of it is alike */
+    (void)policy; /* all policies get the same memory */
     return allocate(__func__, devPtr, size);
 }
 
@@ -82,7 +83,7 @@ EXPORT aclError aclrtFree(void *devPtr)
     NEED(devPtr);
     if (!allocation_take(devPtr, ALLOCATION_DEVICE, &a))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID,
-                    "%p was not given by aclrtMalloc, or has been freed already", devPtr);
+                    "%p was not allocated by aclrtMalloc, or has been freed already", devPtr);
     weir_tensor_release(a.bytes);
     if (a.inode)
         close(a.fd);
@@ -117,7 +118,7 @@ EXPORT aclError aclrtFreeHost(void *hostPtr)
     NEED(hostPtr);
     if (!allocation_take(hostPtr, ALLOCATION_HOST, &a))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID,
-                    "%p was not given by aclrtMallocHost, or has been freed already", hostPtr);
+                    "%p was not allocated by aclrtMallocHost, or has been freed already", hostPtr);
     free(hostPtr);
     return ACL_SUCCESS;
 }
@@ -156,8 +157,9 @@ EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     (void)attr;
     NEED(free);
     NEED(total);
-    /* torch_npu asks before it has chosen a device, where its allocator may have a part only;
-     * MindSpore asks before aclInit and expects not to be told */
+    /* torch_npu calls this before it sets a device, if its allocator may use only a part of the
+     * memory: use device 0. MindSpore calls it before aclInit and expects success without a
+     * result. */
     if (!(err = context_current(&c)))
         d = c->device;
     else if (!is_initialised() || (err = device_get(0, &d)))
@@ -169,7 +171,7 @@ EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     return ACL_SUCCESS;
 }
 
-/* ---- the host's memory, read by the device where it lies ---- */
+/* ---- host memory that the device accesses directly ---- */
 
 EXPORT aclError aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
                                   void **devPtr)

@@ -1,4 +1,4 @@
-/* Words of device memory that streams write and wait for, eagerly and captured. */
+/* Words of device memory that streams write and wait for, both eagerly and in captured graphs. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 struct value {
     _Atomic uint64_t *word;
     uint64_t value;
-    weir_tensor *memory; /* is there as long as somebody writes or waits */
+    weir_tensor *memory; /* kept alive while a write or wait is pending */
 };
 
 static void value_free(void *user)
@@ -17,7 +17,8 @@ static void value_free(void *user)
     free(v);
 }
 
-/* The host reads and writes the word: that is the device's memory, or it cannot be done. */
+/* The host reads and writes the word, so this fails on devices whose memory the host cannot
+ * access. */
 static aclError value_new(const char *function, void *address, uint64_t value, struct stream *s,
                           struct value **out)
 {
@@ -98,5 +99,5 @@ EXPORT aclError aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag, acl
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "flag %#x is not ACL_STREAM_WAIT_VALUE_EQ", flag);
     if ((err = stream_get(stream, &s)) || (err = value_new(__func__, devAddr, value, s, &v)))
         return err;
-    return watch_stream(stream, look, v, value_free, "the wait for a value was given up");
+    return watch_stream(stream, look, v, value_free, "the wait for a value was abandoned");
 }

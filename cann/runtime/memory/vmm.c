@@ -1,7 +1,7 @@
-/* Addresses apart from memory: ranges are reserved, physical memory is made, and the one is mapped
- * into the other. A range is one allocation to weir, whatever is mapped into it, so that a tensor
- * may lie over several pieces of memory. Physical memory is a file without a name, which other
- * processes of the user may open. */
+/* Virtual memory management: a program reserves ranges of addresses, allocates physical memory, and
+ * maps the memory into the ranges. weir sees a range as one allocation, so a tensor may span
+ * several pieces of memory. Physical memory is an anonymous file (memfd), which other processes of
+ * the user may open. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -53,7 +53,8 @@ static aclError check_device(const char *function, struct context **c)
     return err ? err : check_mappable(function, (*c)->device);
 }
 
-/* torch_npu tries a range before it has set a device: it is of device 0 then. */
+/* Returns the device of a new range. torch_npu tries a range before it sets a device: then device
+ * 0. */
 static aclError range_device(const char *function, struct device **d)
 {
     struct context *c;
@@ -76,7 +77,7 @@ EXPORT aclError aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignm
     aclError err;
     char *base;
 
-    (void)flags; /* page sizes */
+    (void)flags; /* page sizes: not used */
     NEED(virPtr);
     *virPtr = NULL;
     if (!size || size > INT64_MAX - 2 * GRANULE)
@@ -117,7 +118,7 @@ EXPORT aclError aclrtReleaseMemAddress(void *virPtr)
     NEED(virPtr);
     if (!allocation_take(virPtr, ALLOCATION_RANGE, &a))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not a reserved range", virPtr);
-    st = weir_tensor_sync(a.bytes); /* work that is queued has the addresses */
+    st = weir_tensor_sync(a.bytes); /* queued work may use the addresses */
     weir_tensor_release(a.bytes);
     pthread_mutex_lock(&lock);
     for (struct mapping **link = &mappings; *link;) {
@@ -196,7 +197,7 @@ EXPORT aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
     if (!(p = handle_take(handle, KIND_PHYSICAL)))
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not physical memory, or is freed", handle);
     given[p->device & 63] -= p->size;
-    close(p->fd); /* what is mapped stays */
+    close(p->fd); /* existing mappings stay valid */
     free(p);
     return ACL_SUCCESS;
 }
@@ -262,7 +263,7 @@ EXPORT aclError aclrtUnmapMem(void *virPtr)
     pthread_mutex_unlock(&lock);
     if (!m)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", virPtr);
-    /* Queued work may still use it; what was mapped beside it waits along. */
+    /* Queued work may still use the bytes. This waits for uses of the whole range. */
     if (!(err = allocation_bytes(__func__, virPtr, m->size, &bytes))) {
         err = fail_status(weir_tensor_sync(bytes), __func__);
         weir_tensor_release(bytes);
@@ -286,14 +287,14 @@ EXPORT aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
 
 /* ---- other processes ---- */
 
-/* A shareable handle is the process and its descriptor, which /proc has. */
+/* A shareable handle consists of the process and a file descriptor, which others open by /proc. */
 EXPORT aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                                 aclrtMemHandleType handleType, uint64_t flags,
                                                 uint64_t *shareableHandle)
 {
     struct physical *p = handle_get(handle, KIND_PHYSICAL);
 
-    (void)flags; /* any process of the user may import */
+    (void)flags; /* every process of the user may import */
     NEED(shareableHandle);
     if (!p)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "%p is not physical memory, or is freed", handle);
@@ -310,7 +311,7 @@ EXPORT aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_
     if (!shareableHandle || !pidNum)
         return FAIL(ACL_ERROR_RT_PARAM_INVALID, "handle %llx, %zu processes",
                     (unsigned long long)shareableHandle, pidNum);
-    return ACL_SUCCESS; /* the user's processes all may */
+    return ACL_SUCCESS; /* all processes of the user may import */
 }
 
 EXPORT aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,

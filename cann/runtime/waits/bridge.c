@@ -1,6 +1,6 @@
-/* Waits of a stream for an event of another device: both make one call of a barrier, the event's
- * side on a stream of its own that waits for the event. A bridge serves one wait at a time, so that
- * no wait stands behind another; those that are over serve again. */
+/* Lets a stream wait for an event of another device. Both sides call a barrier; on the event's side
+ * the call is on the bridge's own stream, which waits for the event. A bridge serves one wait at a
+ * time, so no wait is queued behind another. Bridges are reused after their wait has completed. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ void bridge_free_all(void)
     }
 }
 
-/* With the lock held. */
+/* Returns a free bridge or a new one. The caller holds the lock. */
 static aclError bridge_get(struct device *from, struct device *to, struct bridge **out)
 {
     struct bridge *b;
@@ -80,7 +80,7 @@ aclError bridge_wait(const char *function, const weir_event *event, struct devic
         weir_cann_leave(&l);
         err = fail_status(st, function);
     }
-    if (err) /* the other half is queued: it must not meet the next wait's */
+    if (err) /* one half of the barrier is queued: it must not match the next wait's other half */
         weir_group_abort(b->relay.group, "a stream could not be made to wait");
 unlock:
     pthread_mutex_unlock(&lock);

@@ -1,6 +1,7 @@
-/* Functions of the host in stream order: in the thread that subscribed to the stream, while it is
- * in aclrtProcessReport, or on a thread of the library's (aclrtLaunchHostFunc). Callbacks of weir
- * only pass them on: they must not wait, and a function of the program may. */
+/* Runs host functions in stream order: on the thread that subscribed to the stream, inside
+ * aclrtProcessReport, or on a thread of the library (aclrtLaunchHostFunc). weir's callbacks only
+ * hand the functions over to those threads: a callback of weir must not block, but a function of
+ * the program may. */
 #include "runtime/graph/capture.h"
 
 #include <errno.h>
@@ -10,23 +11,24 @@
 struct job {
     aclrtCallback fn;
     void *user;
-    struct gate *gate; /* to be opened when it has returned; NULL */
+    struct gate *gate; /* opened after the function has returned; NULL: none */
     struct worker *worker;
     struct job *next;
 };
 
-/* A thread that takes jobs. */
+/* A thread that runs jobs. */
 struct worker {
-    uint64_t thread; /* who calls aclrtProcessReport; 0: a thread of ours */
-    int streams;     /* subscribed ones */
-    int inside;      /* calls of aclrtProcessReport under way */
-    bool subscribed; /* ever */
-    bool came;       /* has been in aclrtProcessReport, or is no longer waited for */
+    uint64_t thread; /* the caller of aclrtProcessReport; 0: the library's thread */
+    int streams;     /* number of subscribed streams */
+    int inside;      /* calls of aclrtProcessReport in progress */
+    bool subscribed; /* it has subscribed at least once */
+    bool came;       /* has called aclrtProcessReport, or is no longer waited for */
     struct job *first, **last;
     struct worker *next;
 };
 
-/* How long a synchronised device waits for threads that are to take callbacks and have not come. */
+/* How long device synchronisation waits for subscribed threads that have not asked for
+ * callbacks. */
 #define AWAIT_NS INT64_C(2000000000)
 
 static struct worker *workers; /* of subscribed threads, and of those that asked for callbacks */
@@ -50,7 +52,7 @@ static void post(void *user, weir_status status)
     struct job *j = user;
     struct worker *w = j->worker;
 
-    (void)status; /* a function is called all the same, as after a failed stream on the hardware */
+    (void)status; /* the function is called even if the stream failed, as on the hardware */
     pthread_mutex_lock(&lock);
     j->next = NULL;
     if (!w->first)
@@ -61,7 +63,7 @@ static void post(void *user, weir_status status)
     pthread_mutex_unlock(&lock);
 }
 
-/* With the lock held. */
+/* Removes and returns the first job, or NULL. The caller holds the lock. */
 static struct job *take(struct worker *w)
 {
     struct job *j = w->first;
@@ -102,7 +104,7 @@ static aclError queue(const char *function, struct stream *s, aclrtCallback fn, 
 
 /* ---- subscribed threads ---- */
 
-/* With the lock held. */
+/* Returns the thread's worker, or NULL. The caller holds the lock. */
 static struct worker *find(uint64_t thread)
 {
     struct worker *w = workers;
@@ -112,7 +114,8 @@ static struct worker *find(uint64_t thread)
     return w;
 }
 
-/* With the lock held; NULL when out of memory. */
+/* Returns the thread's worker, a new one if needed; NULL when out of memory. The caller holds the
+ * lock. */
 static struct worker *find_or_make(uint64_t thread)
 {
     struct worker *w = find(thread);
@@ -138,7 +141,7 @@ void callback_await_threads(int64_t timeout_ns)
     end.tv_nsec = (end.tv_nsec + timeout_ns) % 1000000000;
     pthread_mutex_lock(&lock);
     for (struct worker *w = workers; w; w = w->next) {
-        w->inside++; /* it stays */
+        w->inside++; /* keeps the worker alive */
         while (!w->came && w->streams && w->thread != self && !late)
             late = pthread_cond_timedwait(&posted, &lock, &end);
         w->inside--;
@@ -186,7 +189,7 @@ EXPORT aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream)
         err = FAIL(ACL_ERROR_RT_STREAM_SUBSCRIBE, "stream %d is not subscribed by that thread",
                    s->id);
     else
-        find(threadId)->streams--; /* the record stays: callbacks may be on their way */
+        find(threadId)->streams--; /* the worker stays: callbacks may still be queued for it */
     pthread_mutex_unlock(&lock);
     return err;
 }
@@ -214,7 +217,7 @@ EXPORT aclError aclrtLaunchCallback(aclrtCallback fn, void *userData,
     return queue(__func__, s, fn, userData, blockType == ACL_CALLBACK_BLOCK, w);
 }
 
-/* A modelled device runs while somebody asks. */
+/* Queries a stream, as a modelled device makes progress only while the host queries or waits. */
 static void ask(void *object, void *user)
 {
     struct stream *s = object;
@@ -261,7 +264,7 @@ EXPORT aclError aclrtProcessReport(int32_t timeout)
         if (timeout >= 0 && (slice.tv_sec > end.tv_sec ||
                              (slice.tv_sec == end.tv_sec && slice.tv_nsec >= end.tv_nsec)))
             break;
-        slice.tv_nsec += 10000000; /* at most, before it asks again */
+        slice.tv_nsec += 10000000; /* the longest time between two queries */
         if (slice.tv_nsec >= 1000000000) {
             slice.tv_sec++;
             slice.tv_nsec -= 1000000000;
@@ -318,7 +321,7 @@ void callback_stop(void)
 
         while ((j = take(w)))
             free(j);
-        if (w->inside) { /* its thread looks at it yet */
+        if (w->inside) { /* its thread still uses it */
             at = &w->next;
             continue;
         }
@@ -350,14 +353,14 @@ EXPORT aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void *
     return err ? err : queue(__func__, s, fn, args, true, &own);
 }
 
-/* ---- work of others ---- */
+/* ---- deferred work (weir_cann_defer) ---- */
 
 struct weir_cann_deferred {
     weir_cann_begin_fn begin;
     void (*release)(void *user);
     void *user;
     struct gate *gate;
-    bool captured; /* belongs to a graph, and begins again with each run */
+    bool captured; /* belongs to a graph, and runs once per run of it */
 };
 
 static void begin(void *user, weir_status status)
@@ -407,7 +410,8 @@ EXPORT aclError weir_cann_defer(aclrtStream stream, weir_cann_begin_fn fn, void 
         err = fail_status(st, __func__);
     if (err)
         goto drop;
-    /* It will begin, whatever comes of the gate: one that cannot be closed must not be opened. */
+    /* `begin` will run, and its resume will open the gate, even if closing the gate failed. So
+     * break the gate now: else that opening would end a later wait. */
     if ((err = gate_close(__func__, s)) && !s->capture)
         gate_open(s->gate, "a stream could not be made to wait");
     return err;
@@ -430,5 +434,5 @@ void resume_after(struct weir_cann_deferred *d, weir_stream *after)
 {
     gate_open_after(d->gate, after);
     if (!d->captured)
-        drop_deferred(d); /* which may be what keeps `after` */
+        drop_deferred(d); /* last, as it may hold the only reference to `after` */
 }

@@ -1,4 +1,4 @@
-/* Events. */
+/* AscendCL's events. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@ struct event {
     uint32_t id;
     uint32_t flags;
     bool timing;
-    pthread_mutex_t lock; /* mark: weir's events are recorded by one thread at a time */
+    pthread_mutex_t lock; /* guards mark, and serialises recording of weir's event */
     bool recorded;
     struct capture_mark mark;
-    struct shared_event *shared; /* of ACL_EVENT_IPC */
+    struct shared_event *shared; /* for ACL_EVENT_IPC; else NULL */
 };
 
 static aclError event_get(const char *function, aclrtEvent handle, struct event **out)
@@ -37,7 +37,7 @@ static void event_free(void *object)
     free(e);
 }
 
-/* `handle` is another process's event, or NULL. */
+/* Creates an event; if `handle` is not NULL, imports another process's event. */
 static aclError create(const char *function, aclrtEvent *event, uint32_t flags,
                        const aclrtIpcEventHandle *handle)
 {
@@ -139,8 +139,8 @@ EXPORT aclError aclrtDestroyEvent(aclrtEvent event)
     return ACL_SUCCESS;
 }
 
-/* Events between a graph and what is outside of it are not captured: a run would wait for nothing.
- */
+/* Fails for events that order a graph against work outside of it: they cannot be captured, as runs
+ * of the graph would not wait for anything. */
 static aclError check_capture(const char *function, const struct event *e, const struct stream *s)
 {
     const uint32_t inside =
@@ -201,13 +201,13 @@ EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
         err = capture_wait(s, c, &e->mark);
     else if (!e->mark.capture && e->device != s->context->device)
         err = bridge_wait(__func__, e->weir, e->device, s);
-    else if (!e->mark.capture) /* of a capture that has ended: that graph's own business */
+    else if (!e->mark.capture) /* a record in an ended capture orders only runs of that graph */
         err = fail_status(weir_stream_wait(s->weir, e->weir), __func__);
     pthread_mutex_unlock(&e->lock);
     return err;
 }
 
-/* What the host asks of an event of a capture has no answer. */
+/* Fails if the event was recorded in an active capture: the host cannot query it. */
 static aclError check_eager(const char *function, struct event *e)
 {
     struct capture *c;
@@ -218,7 +218,7 @@ static aclError check_eager(const char *function, struct event *e)
     if (!c)
         return ACL_SUCCESS;
     return weir_cann_fail_in(function, ACL_ERROR_API_NOT_SUPPORT,
-                             "the event was recorded in a capture that lasts");
+                             "the event was recorded in a capture that has not ended");
 }
 
 static aclError query(const char *function, aclrtEvent event, bool *done)
@@ -267,7 +267,8 @@ EXPORT aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus
     aclError err;
 
     NEED(status);
-    /* weir's waits hold what they need: an event may go, or be recorded again, at any time. */
+    /* weir's waits do not refer to the event object: it may be destroyed or recorded at any
+     * time. */
     if (!(err = event_get(__func__, event, &e)))
         *status = ACL_EVENT_WAIT_STATUS_COMPLETE;
     return err;
@@ -281,7 +282,7 @@ EXPORT aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream)
 
     if ((err = event_get(__func__, event, &e)) || (err = stream_get(stream, &s)))
         return err;
-    return ACL_SUCCESS; /* the next record moves it */
+    return ACL_SUCCESS; /* nothing to do: the next record replaces this one */
 }
 
 EXPORT aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout)

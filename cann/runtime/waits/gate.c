@@ -1,6 +1,5 @@
-/* Streams that wait for the host, without holding a core or a thread: the stream takes part in a
- * barrier of two, and the host makes the other call, on a stream of the gate's own, when it is
- * time.
+/* Lets streams wait for the host without holding a core or a thread. The stream calls a barrier of
+ * two ranks; to open the gate, the host queues the other call on the gate's own stream.
  */
 #include "runtime/runtime.h"
 
@@ -8,7 +7,7 @@
 
 struct gate {
     struct relay relay;   /* its stream opens the gate */
-    pthread_mutex_t lock; /* calls of the opener's rank come one at a time */
+    pthread_mutex_t lock; /* serialises the calls of the opener's rank */
 };
 
 static aclError gate_new(struct stream *s, struct gate **out)
@@ -76,7 +75,7 @@ void gate_open_after(struct gate *g, weir_stream *after)
     open_gate(g, after);
 }
 
-/* Waits that nobody will open end with an error. */
+/* Frees the gate; waits that are still pending end with an error. */
 void gate_free(struct gate *g)
 {
     if (!g)

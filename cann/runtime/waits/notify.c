@@ -1,6 +1,6 @@
-/* Order between streams that need not be issued in order: a wait may be queued before the record it
- * waits for. The wait is one half of a barrier of two, the record makes the other on a stream of
- * the notify's own, so that the recording stream goes on. */
+/* Notifies order streams like events, but a wait may be queued before the record that it waits for.
+ * The wait is one half of a barrier of two ranks. The record queues the other half on the notify's
+ * own stream, so that the recording stream does not block. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct notify {
     uint32_t id;
     struct device *device;
     struct relay relay;
-    pthread_mutex_t lock; /* calls of one rank come one at a time */
+    pthread_mutex_t lock; /* serialises the calls of a rank */
 };
 
 static aclError get(const char *function, aclrtNotify handle, struct notify **out)

@@ -1,5 +1,6 @@
-/* A stream waits, without holding a core or a thread, for what another stream or the host does
- * later: one half of a barrier of two, of which the other is made when it is time. */
+/* Lets a stream wait, without holding a core or a thread, for something that another stream or the
+ * host does later. The wait is one half of a barrier of two ranks; relay_signal queues the other
+ * half. */
 #include "runtime/runtime.h"
 
 weir_status relay_open(struct relay *r, weir_device *to, weir_device *from)
@@ -36,7 +37,7 @@ bool relay_close(struct relay *r, const char *reason)
         weir_group_abort(r->group, reason);
         weir_stream_sync(r->stream);
         if (weir_group_destroy(r->group))
-            return false; /* the device keeps both */
+            return false; /* the device still uses the group and the stream */
     }
     weir_stream_destroy(r->stream);
     return true;

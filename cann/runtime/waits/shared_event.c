@@ -1,5 +1,5 @@
-/* Events between processes of this machine and user: two counters in a page that they share. A
- * record takes the next number, and is over when the other counter has reached it. */
+/* Events between processes of this machine and user: two counters in a shared page. A record takes
+ * the next number from `issued`; it has completed when `done` has reached that number. */
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -20,14 +20,14 @@ struct page {
     _Atomic uint32_t recorder; /* the process that recorded last */
 };
 
-/* What the handle is; its size is AscendCL's. */
+/* The contents of the handle, whose size AscendCL defines. */
 struct text {
     uint64_t mark, inode;
     uint32_t pid, fd;
 };
 
 struct shared_event {
-    _Atomic int refs; /* the event, records and waits that are queued */
+    _Atomic int refs; /* one for the event, one per queued record or wait */
     struct page *page;
     struct text text;
 };
@@ -107,7 +107,7 @@ aclError shared_event_import(const char *function, const aclrtIpcEventHandle *ha
         return weir_cann_fail_in(function, ACL_ERROR_BAD_ALLOC, "an event between processes");
     (*out)->text = t;
     if (t.pid == (uint32_t)getpid())
-        (*out)->text.mark = 0; /* the descriptor is the other one's */
+        (*out)->text.mark = 0; /* the file descriptor belongs to the other process */
     return ACL_SUCCESS;
 }
 
@@ -124,7 +124,7 @@ static void reached(void *user, weir_status status)
     struct page *p = r->event->page;
     uint64_t done = atomic_load(&p->done);
 
-    (void)status; /* over is over, as with any event */
+    (void)status; /* failed work completes an event as well, as with any event */
     while (done < r->number && !atomic_compare_exchange_weak(&p->done, &done, r->number))
         ;
     watch_wake();
@@ -144,7 +144,7 @@ aclError shared_event_record(struct shared_event *e, struct stream *s)
     *r = (struct record){e, atomic_fetch_add(&e->page->issued, 1) + 1};
     if (!(st = weir_stream_callback(s->weir, reached, r)))
         return ACL_SUCCESS;
-    reached(r, st); /* nobody is to wait for it */
+    reached(r, st); /* complete it now, so that nobody waits for it */
     return fail_status(st, "aclrtRecordEvent");
 }
 

@@ -1,11 +1,11 @@
-/* Streams that wait for a word of memory: one thread looks at what they wait for, since others may
- * write it unseen (another process, a kernel). A stream that waits holds no core and no thread. */
+/* Lets streams wait for a word of memory. One thread polls the words, since another process or a
+ * kernel may write them without notice. A waiting stream holds no core and no thread. */
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-/* Given to weir_cann_defer; with a captured graph it lives as long as that. */
+/* The `user` of weir_cann_defer. In a captured graph it lives as long as the graph. */
 struct watch {
     enum watch_state (*look)(void *user);
     void (*release)(void *user);
@@ -44,7 +44,7 @@ void watch_wake(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* One that is over, taken out; with the lock held. */
+/* Removes and returns a wait that has ended, or NULL. The caller holds the lock. */
 static struct waiting *take_over(enum watch_state *state)
 {
     for (struct waiting **link = &all; *link; link = &(*link)->next) {
@@ -113,7 +113,7 @@ void watch_stop(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The stream is there: from now on its wait is looked at. */
+/* Called when the stream reaches the wait: from now on it is polled. */
 static void begin(void *user, struct weir_cann_deferred *deferred)
 {
     struct waiting *w = malloc(sizeof *w);

@@ -1,4 +1,4 @@
-/* What Plan.bind() is given: read and checked once, before any call. */
+/* Parses and checks the arguments of Plan.bind() once, before any call. */
 #include "plan/ways.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static bool parse_arguments(struct plan_ways *p, PyObject *arguments)
     return true;
 }
 
-/* Tuples of two: a function and its arguments. */
+/* Checks that each maker is a tuple of a function and its arguments. */
 static bool check_makers(const struct plan_ways *p)
 {
     bool good = PyTuple_Size(p->makers) == p->nout;

@@ -13,7 +13,7 @@ typedef struct {
     PyObject *calls; /* the functions that its nodes call */
     Py_ssize_t nout;
     struct plan_ways *ways; /* NULL before bind() */
-    PyObject *owner;        /* whose plan it is; NULL: its own */
+    PyObject *owner;        /* the Plan that owns the C plan; NULL: this one */
 } PlanObject;
 
 PyObject *wrap_plan(GraphObject *graph, weir_plan *plan)
@@ -55,7 +55,7 @@ static void plan_dealloc(PyObject *self)
 
 enum { FEW = 32 };
 
-/* The results: one tensor as it is, several as a list. */
+/* Returns one result as a tensor, several as a list. */
 static PyObject *wrap_results(DeviceObject *device, weir_tensor **out, size_t n)
 {
     PyObject *list;
@@ -124,7 +124,7 @@ static PyObject *plan_call(PyObject *self, PyObject *args, PyObject *kwargs)
     return results;
 }
 
-/* ---- running on memory of others ---- */
+/* ---- running on memory of other libraries ---- */
 
 static PyObject *plan_bind(PyObject *self, PyObject *args)
 {
@@ -156,8 +156,9 @@ static PyObject *plan_share(PyObject *self, PyObject *none)
     return (PyObject *)p;
 }
 
-/* Calls on memory of others are over, and their errors told, when they return. The default stream
- * cannot be made anew, so another one takes its place for them if one has failed. */
+/* Returns the stream for calls on memory of other libraries. These calls complete, and report their
+ * errors, before they return. A failed default stream cannot be recreated, so after a failure
+ * another stream takes its place. */
 static weir_stream *stream_of_calls(const DeviceObject *d)
 {
     weir_stream *s = weir_stream_current(d->dev);
@@ -346,7 +347,7 @@ static PyMethodDef plan_methods[] = {
      "outputs, the argument that each input is, (function, arguments) that makes memory for each "
      "output, and the results: numbers of outputs, -1 - i for argument i, (object,) as it is."},
     {"share", plan_share, METH_NOARGS,
-     "share() -> Plan\n\nThe same plan, to be bound otherwise: one of open sizes, for other "
+     "share() -> Plan\n\nThe same plan with a binding of its own: one of open sizes, for other "
      "sizes."},
     {"call_on", plan_call_on, METH_O,
      "call_on(arguments) -> list\n\nRuns as bind says, on contiguous memory of objects with "

@@ -1,4 +1,4 @@
-/* weir._C.Tape: what plans in a graph that PyTorch captures share. */
+/* weir._C.Tape: the state that plans share in a CUDA graph that PyTorch captures. */
 #include "weirpy.h"
 
 PyTypeObject *TapeType;
@@ -64,7 +64,7 @@ static PyObject *tape_end(PyObject *self, PyObject *native)
     return around(self, native, weir_tape_end);
 }
 
-/* ---- where arguments are ---- */
+/* ---- addresses of arguments ---- */
 
 static PyObject *addresses(PyObject *self, PyObject *args)
 {
@@ -95,7 +95,7 @@ static PyObject *addresses(PyObject *self, PyObject *args)
 PyMethodDef tape_functions[] = {
     {"tape", tape_new, METH_O, "tape(device) -> Tape"},
     {"addresses", addresses, METH_VARARGS,
-     "addresses(objects, indexes) -> tuple\n\nWhat data_ptr() of each of them says."},
+     "addresses(objects, indexes) -> tuple\n\nThe data_ptr() of each of them."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -108,7 +108,7 @@ static PyMethodDef tape_methods[] = {
 bool add_tape_type(PyObject *module)
 {
     PyType_Slot slots[] = {
-        {Py_tp_doc, "Runs of plans in a CUDA graph that somebody else captures."},
+        {Py_tp_doc, "Runs of plans in a CUDA graph that another library captures."},
         {Py_tp_dealloc, tape_dealloc},
         {Py_tp_methods, tape_methods},
         {0, NULL},

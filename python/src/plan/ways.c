@@ -1,6 +1,6 @@
-/* Plans on memory of others: which argument an input is, who makes memory for an output, and
- * what a call gives. All of a call is done here, since what it takes is what users pay for a
- * compiled function beside its work. */
+/* Runs plans on memory of other libraries: maps arguments to inputs, allocates memory for outputs,
+ * and builds the results. A whole call is done in C, since its time is the overhead of a compiled
+ * function. */
 #include "plan/ways.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 
 enum { FEW = 32 };
 
-/* A plan has its kernels prepared for the addresses of the last call, and preparing them anew
- * takes longer than a small run. So small memory that is elsewhere at every call is copied to or
- * from a place that stays, unless it is an argument that the run writes to. */
+/* A plan keeps its kernels prepared for the addresses of the last call, and preparing them again
+ * takes longer than a small run. So small memory whose address changes at every call is copied to
+ * or from memory with a fixed address (staged), unless it is an argument that the run writes to. */
 enum { SMALL = 1024, OFTEN = 2 };
 
 bool address_of(PyObject *object, void **address)
@@ -27,12 +27,12 @@ bool address_of(PyObject *object, void **address)
     return !PyErr_Occurred();
 }
 
-/* A handle on memory of others; NULL with an exception. */
+/* Wraps memory of another library in a tensor; NULL with an exception. */
 static weir_tensor *wrap(struct plan_ways *p, weir_stream *s, weir_dtype dtype, int ndim,
                          const int64_t *shape, void *address)
 {
     weir_tensor *made = NULL;
-    /* Tensors without elements have no address, but a plan wants one. */
+    /* Tensors without elements have no address, but a plan requires one. */
     weir_status st = weir_tensor_wrap(s, dtype, ndim, shape, NULL, address ? address : (void *)p,
                                       NULL, NULL, &made);
 
@@ -41,7 +41,7 @@ static weir_tensor *wrap(struct plan_ways *p, weir_stream *s, weir_dtype dtype, 
     return made;
 }
 
-/* The binding stands for the memory at the address. */
+/* Binds the memory at the address. */
 static bool rebind(struct plan_ways *p, weir_stream *s, struct binding *b, void *address)
 {
     if (b->tensor && b->address == address)
@@ -59,14 +59,15 @@ static bool is_worth_staging(const struct binding *b)
     return b->moves == OFTEN && b->bytes && b->bytes <= SMALL && !b->written;
 }
 
-/* A copy stands for the memory at the address; that of an output is filled after the run. */
+/* Stages the memory at the address: copies an input now; an output is copied after the run. */
 static bool stage(weir_stream *s, struct binding *b, void *address, bool is_input)
 {
     weir_tensor *made = NULL;
     weir_status st = WEIR_OK;
 
-    /* New memory may be what queued work of the stream still uses: the run of an output comes after
-     * that, the host's copy of an input has to wait. Only this call stages meanwhile. */
+    /* Queued work of the stream may still use the new memory. The run, which writes an output, is
+     * ordered after that work; the host's copy of an input must wait for it. No other call stages
+     * meanwhile. */
     if (!b->staged && is_input)
         BLOCKING(st, weir_tensor_from(s, b->dtype, b->ndim, b->shape, address, &made));
     else if (!b->staged)
@@ -98,7 +99,7 @@ static void memory_is_over(void *user, weir_status status)
     drop_later(user);
 }
 
-/* Work may go on after a failed wait: what it touches must stay until it is over. */
+/* Work may continue after a failed wait: keeps its memory alive until it has completed. */
 static void keep_memory(weir_stream *s, PyObject *const *objects, size_t n)
 {
     PyObject *kind, *value, *trace, *kept;
@@ -108,7 +109,7 @@ static void keep_memory(weir_stream *s, PyObject *const *objects, size_t n)
     for (size_t i = 0; kept && i < n; i++)
         if (PyList_Append(kept, objects[i]))
             Py_CLEAR(kept);
-    /* Without memory or a callback they stay for ever, which is safe. */
+    /* If this fails, the objects are never freed, which is safe. */
     for (size_t i = 0; !kept && i < n; i++)
         Py_INCREF(objects[i]);
     if (kept)
@@ -117,13 +118,13 @@ static void keep_memory(weir_stream *s, PyObject *const *objects, size_t n)
     PyErr_Restore(kind, value, trace);
 }
 
-/* What a call has instead of what was bound: tuples with None for what stays, or NULL. */
+/* Values of a call that replace bound ones: tuples, with None for an unchanged entry; or NULL. */
 struct layouts {
     PyObject *shapes; /* by input and output */
     PyObject *makers; /* by output: arguments of its maker */
 };
 
-/* What the run works on: arguments for inputs, new memory for outputs. */
+/* Returns the object for operand i: the argument for an input, new memory for an output. */
 static PyObject *operand(const struct plan_ways *p, PyObject *args, const struct layouts *now,
                          Py_ssize_t i)
 {
@@ -137,7 +138,7 @@ static PyObject *operand(const struct plan_ways *p, PyObject *args, const struct
                          how == Py_None ? PyTuple_GetItem(maker, 1) : how, NULL);
 }
 
-/* The binding is of this shape from now on. */
+/* Changes the binding's shape. */
 static void reshape(struct binding *b, const int64_t *dims, int ndim)
 {
     if (ndim == b->ndim && !memcmp(dims, b->shape, (size_t)ndim * sizeof *dims))
@@ -174,7 +175,8 @@ static PyObject *make_results(const struct plan_ways *p, PyObject *args, PyObjec
     return list;
 }
 
-/* Memory that a call works on: objects with data_ptr(), kept alive, and handles on them. */
+/* The memory of a call: objects with data_ptr(), which are kept alive, and tensors that wrap
+ * them. */
 struct operands {
     PyObject **objects;
     weir_tensor **tensors;
@@ -191,8 +193,8 @@ static bool has_elements(const int64_t *shape, int ndim)
     return true;
 }
 
-/* A tensor of elements without memory is all zeros (PyTorch's gradients of what is constant): a
- * copy has memory. */
+/* Replaces a tensor with elements but without memory by a copy with memory. Such tensors are
+ * PyTorch's zero gradients of constants. */
 static bool give_memory(PyObject **object, bool is_written, void **address)
 {
     PyObject *copy;
@@ -211,8 +213,8 @@ static bool give_memory(PyObject **object, bool is_written, void **address)
     return !PyErr_Occurred();
 }
 
-/* The handle for operand `i`, which is the memory of the object. Nothing that could let another
- * thread in stands between its shape and the handle. */
+/* Returns the tensor for operand i in the object's memory. Between setting the binding's shape and
+ * using it nothing may release the GIL. */
 static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, PyObject **object,
                            const struct layouts *now, bool may_stage)
 {
@@ -229,7 +231,7 @@ static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, Py
         (shape != Py_None ? has_elements(dims, ndim) : has_elements(b->shape, b->ndim)) &&
         !give_memory(object, b->written || i >= p->nin, &address))
         return NULL;
-    /* While another call runs, the shapes are its own. */
+    /* While another call runs, the bindings have its shapes: do not change them. */
     if (shape != Py_None && !may_stage)
         return wrap(p, s, b->dtype, ndim, dims, address);
     if (shape != Py_None)
@@ -238,7 +240,7 @@ static weir_tensor *handle(struct plan_ways *p, weir_stream *s, Py_ssize_t i, Py
         b->to = NULL;
     if (may_stage && is_worth_staging(b))
         return stage(s, b, address, i < p->nin) ? weir_tensor_retain(b->staged) : NULL;
-    /* Retained, because another thread may rebind while this one runs. */
+    /* Retain it, because another thread may rebind while this one runs. */
     return rebind(p, s, b, address) ? weir_tensor_retain(b->tensor) : NULL;
 }
 
@@ -296,7 +298,7 @@ static PyObject *call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyOb
             raise_status(st);
             *failed = weir_stream_query(s, &done) != WEIR_OK;
             keep_memory(s, o.objects, o.n);
-            staging = false; /* the run may go on: what is staged stays its own */
+            staging = false; /* the run may continue: leave the staged memory to it */
         } else {
             if (may_stage)
                 copy_staged(p);
@@ -340,7 +342,7 @@ static weir_status issue(weir_plan *plan, weir_stream *s, const struct plan_ways
     if (st)
         return st;
     st = weir_plan_run(plan, s, o->tensors, (size_t)p->nin, o->tensors + p->nin, (size_t)p->nout);
-    /* In any case: memory that the run may touch is used again on the native stream. */
+    /* Always signal: the native stream will reuse memory that the run may access. */
     signalled = weir_stream_signal_native(s, native);
     return st ? st : signalled;
 }

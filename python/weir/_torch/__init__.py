@@ -1,19 +1,19 @@
 """weir as a backend of torch.compile.
 
-A traced graph goes through the rooms in this order:
+A traced graph passes through these packages in this order:
 
-- ``rewrite``: it becomes a better traced graph;
-- ``lower``: each operator becomes weir's, or PyTorch's own kernel inside weir's streams;
-- ``graph``: they become a weir graph;
-- ``mixed``: on a GPU, a graph with operators of both becomes steps that take turns.
+- ``rewrite`` simplifies the traced graph; - ``lower`` converts each operator to weir's, or to a
+call of PyTorch's kernel inside weir's streams;
+- ``graph`` builds a weir graph of them;
+- ``mixed``: on a GPU, splits a graph with operators of both into steps.
 
-Here are those that serve all of them: ``backend`` ties them together and ``runtime`` runs plans on
-PyTorch's own memory. ``library`` makes scopes and waits operators that survive tracing, ``kernels``
-those of weir that PyTorch has no name for. ``effects`` says what operators do beside giving values,
-``values`` what types and layouts are, ``gpu`` is PyTorch's side of a GPU.
+The modules here serve all of them. ``backend`` connects them, and ``runtime`` runs plans on
+PyTorch's own memory. ``library`` defines scopes and waits as operators that survive tracing,
+``kernels`` those operators of weir that PyTorch lacks. ``effects`` knows the side effects of
+operators, ``values`` types and layouts, ``gpu`` is PyTorch's side of a GPU.
 """
 
 from . import library  # noqa: F401  (defines the operators)
 from .backend import get_npu_backend, register
 
-register("weir")  # also where it was not installed by pip, which knows it by its entry point
+register("weir")  # pip installs an entry point; this serves programs without it

@@ -1,9 +1,9 @@
-"""Arguments that share memory of which a graph writes some.
+"""Arguments that share memory, some of which a graph writes.
 
-PyTorch hands a graph the tensor that they are views of instead, and the graph makes the views again,
-by the offsets of the call that it was traced for. Dynamo's guards know neither those nor what the
-tensor looks like, so that a call of other parts of it would read and write elsewhere. Such a call runs
-the program as PyTorch traced it.
+PyTorch passes the graph the common base of such views, and the graph makes the views again, with
+the offsets of the call for which it was traced. Dynamo's guards check neither the offsets nor the
+layout of the base. So a call with other views would access the wrong memory. Such a call runs the
+program as PyTorch traced it.
 """
 
 import collections
@@ -14,8 +14,8 @@ from .._log import logger
 
 
 def guard(function, module, examples):
-    """The compiled function for arguments that lie as those of its first call do, and the traced
-    module for others; the function itself if no arguments share memory."""
+    """Wraps the compiled function: calls it for arguments with the memory layout of the first call,
+    and the traced module for others. Returns the function itself if no arguments share memory."""
     groups = collections.defaultdict(list)
     for index, x in enumerate(examples):
         if isinstance(x, torch.Tensor) and x.layout is torch.strided:

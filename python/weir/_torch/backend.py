@@ -1,4 +1,4 @@
-"""``get_npu_backend``: the backend that torch.compile is given."""
+"""``get_npu_backend``: the backend for torch.compile."""
 
 import inspect
 import weakref
@@ -15,15 +15,15 @@ from .runtime import CompiledGraph
 
 
 class Backend:
-    """Compiles what torch.compile traces. ``coverage`` says what ran as weir's; ``graphs`` are
-    the compiled graphs that PyTorch still has."""
+    """Compiles the graphs that torch.compile traces. ``coverage`` counts the operators that ran as
+    weir's; ``graphs`` are the compiled graphs that PyTorch still uses."""
 
     def __init__(self, config, decompositions):
         self.config, self._decompositions = config, decompositions
         self.coverage = Coverage()
-        self._graphs = []  # not held: their plans go when PyTorch lets go of the functions
-        self._direct, self._writes = None, False  # of the graph that is being compiled
-        # Graphs for inference come with what they write to their arguments.
+        self._graphs = []  # weak references: plans are freed when PyTorch drops the functions
+        self._direct, self._writes = None, False  # state of the graph that is being compiled
+        # Graphs for inference contain their writes to arguments.
         self._compilers = {
             inference: aot_autograd(
                 fw_compiler=self._compile,
@@ -37,7 +37,7 @@ class Backend:
         }
 
     def __call__(self, module, example_inputs, *, options=None):
-        """What torch.compile calls; ``options`` are torch.compile's, named as npugraph_ex names
+        """Called by torch.compile; ``options`` are torch.compile's, named as npugraph_ex names
         them (see weir.configs)."""
         if options:
             other = Backend(self.config.with_options(options), self._decompositions)
@@ -88,10 +88,11 @@ def _wants_gradients(module, inputs):
 
 
 def _call_pass(change, *args):
-    """TorchAir's passes take graph, inputs and configuration; one of the graph alone will do."""
+    """Calls a pass with (graph, inputs, configuration), as TorchAir does, or with the graph
+    alone."""
     try:
         inspect.signature(change).bind(*args)
-    except (TypeError, ValueError):  # other parameters, or a builtin that tells none
+    except (TypeError, ValueError):  # other parameters, or a builtin without a signature
         args = args[:1]
     change(*args)
 
@@ -99,9 +100,9 @@ def _call_pass(change, *args):
 def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
     """A backend for ``torch.compile`` that runs models on weir's default device.
 
-    ``compiler_config`` is a :class:`weir.CompilerConfig`. Operators weir has run natively, any
-    other as PyTorch's kernel inside the weir stream; ``print(backend.coverage)`` lists them. On
-    cuda the model and its inputs are PyTorch's CUDA tensors.
+    ``compiler_config`` is a :class:`weir.CompilerConfig`. weir's operators run natively, all others
+    as PyTorch's kernels inside the weir stream; ``print(backend.coverage)`` lists them. On cuda the
+    model and its inputs are PyTorch's CUDA tensors.
 
     >>> import torch
     >>> backend = weir.get_npu_backend()
@@ -116,7 +117,7 @@ def get_npu_backend(*, compiler_config=None, custom_decompositions=None):
             f"compiler_config must be a weir.CompilerConfig, not {type(compiler_config).__name__}"
         )
     compiler_config.say_what_has_no_effect()
-    gpu.of_default()  # says so if PyTorch cannot be there
+    gpu.of_default()  # raises if PyTorch cannot use weir's GPU
     return Backend(compiler_config, custom_decompositions)
 
 
@@ -126,10 +127,10 @@ def weir(module, example_inputs, *, options=None, **kwargs):
 
 
 def register(name):
-    """Makes it a backend of that name, if there is none."""
+    """Registers the backend under a name, unless the name is taken."""
     from torch._dynamo import register_backend
 
     try:
         register_backend(weir, name=name)
-    except AssertionError:  # there is one
+    except AssertionError:  # the name is taken
         pass

@@ -1,10 +1,10 @@
-"""Which operators of the compiled models ran as weir's and which as PyTorch's."""
+"""Counts which operators of the compiled models are weir's and which are PyTorch's."""
 
 from collections import Counter
 
 
 class Coverage:
-    """Counts of nodes by operator, over everything a backend has compiled."""
+    """Counts of nodes by operator, over all graphs that a backend has compiled."""
 
     def __init__(self):
         self.native = Counter()

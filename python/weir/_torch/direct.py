@@ -1,18 +1,18 @@
-"""Calls that need nothing of what PyTorch puts around a compiled graph.
+"""Calls of a compiled graph without PyTorch's wrappers.
 
-AOTAutograd wraps what a backend gives it: mutations of inputs are written back, results that are
-views are made again, gradients are held off, tensors that stand for others (DTensor) are taken
-apart and put together. A graph for inference that has none of that can be called by Dynamo itself,
-which is a quarter of what a call of a small graph costs.
+AOTAutograd wraps the function of a backend: it writes mutations of inputs back, recreates results
+that are views, disables gradients, and unwraps and wraps tensor subclasses (DTensor). Dynamo can
+call a graph for inference directly if it needs none of that, which saves a quarter of the time of a
+call of a small graph.
 """
 
 import torch
 from torch._guards import TracingContext
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-# What ViewAndMutationMeta counts or keeps that a wrapper would have to act on. A version of
-# PyTorch that has no such thing has nothing to do for it, but without the first three it would
-# be another one altogether.
+# The fields of ViewAndMutationMeta that require a wrapper if they are not empty. A version of
+# PyTorch that lacks one of them needs no wrapper for it; if it lacks the first three, it is not
+# supported.
 _WORK = (
     "num_mutated_inp_runtime_indices",
     "num_outputs_aliased",
@@ -28,8 +28,8 @@ _WORK = (
 
 def is_plain(example_inputs):
     """Whether the graph that is being compiled for inference maps these tensors and numbers to
-    fresh results, in the order in which Dynamo passes them. Asked inside the compiler, where
-    PyTorch says what it found out; False wherever a version of PyTorch does not say."""
+    fresh results, in the order in which Dynamo passes them. Call it inside the compiler, where
+    PyTorch's analysis is available; False if a version of PyTorch does not provide it."""
     context = TracingContext.try_get()
     found = getattr(context, "fw_metadata", None)
     if found is None or torch._C._is_any_autocast_enabled():
@@ -44,8 +44,9 @@ def is_plain(example_inputs):
 
 
 def has_shells(module, example_inputs):
-    """Whether an argument or a result of Dynamo's graph is a tensor around others, as far as PyTorch
-    says: the compiler sees the graph without them, and what :func:`is_plain` asks is about that one."""
+    """Whether an argument or a result of Dynamo's graph is a tensor subclass that wraps others, as
+    far as PyTorch says. The compiler, and so :func:`is_plain`, sees the graph without the
+    wrappers."""
     graph = getattr(module, "graph", None)
     if graph is None:
         return True

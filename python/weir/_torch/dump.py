@@ -8,13 +8,12 @@ _numbers = itertools.count()
 
 
 def next_number():
-    """Each compiled graph has a number; its files share it."""
+    """Returns the number of a compiled graph, which all its files contain."""
     return next(_numbers)
 
 
 def after_passes(folder):
-    """The graph as the last pass that leaves one left it, from the compiler's own dumps; None if
-    it has no passes."""
+    """The last dump that the compiler's passes wrote; None if there is none."""
     left = sorted(name for name in os.listdir(folder) if name.endswith(".pbtxt"))
     if not left:
         return None
@@ -23,7 +22,7 @@ def after_passes(folder):
 
 
 def write(config, number, original, optimized):
-    """Writes what ``debug.graph_dump`` asks for; the paths that were written."""
+    """Writes the dumps that ``debug.graph_dump`` asks for; returns their paths."""
     dump = config.debug.graph_dump
     if not dump.enabled:
         return []

@@ -1,4 +1,4 @@
-"""PyTorch's side of a GPU that weir's device is: its tensors and streams are on the same one."""
+"""PyTorch's side of the GPU that weir uses: PyTorch's tensors and streams on that GPU."""
 
 import gc
 import os
@@ -13,26 +13,26 @@ _empty_strided = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
 
 
 class _Thread(threading.local):
-    tape = None  # that what is queued goes to
+    tape = None  # the tape that records queued plans
 
 
 _thread = _Thread()
 
 
 def is_lazy():
-    """Whether PyTorch loads kernels when they are first used. CUDA may wait for the whole device then,
-    and so for a collective of processes, which waits for weir's own thread to start its part; CUDA
-    does not let that in meanwhile, and nothing goes on."""
+    """Whether PyTorch loads kernels lazily. Loading a kernel may wait for the whole device, and so
+    for a collective between processes. The collective waits for weir's thread, whose CUDA calls are
+    blocked by the loading: a deadlock."""
     return os.environ.get("CUDA_MODULE_LOADING") != "EAGER"
 
 
 class Gpu:
-    """``device`` is PyTorch's name for it, ``weir`` weir's."""
+    """``device`` is PyTorch's device, ``weir`` weir's."""
 
     def __init__(self, weir, index):
         self.weir, self.index = weir, index
         self.device = torch.device("cuda", index)
-        self.waits = False  # for each plan: it has collectives, and see is_lazy
+        self.waits = False  # wait for each plan: there are collectives, and is_lazy()
 
     def raw_stream(self):
         """The handle of this thread's current stream of PyTorch."""
@@ -42,13 +42,14 @@ class Gpu:
         return tensor.device == self.device
 
     def empty(self, shape, strides, dtype):
-        """Memory that belongs to PyTorch's current stream."""
+        """Allocates memory for PyTorch's current stream."""
         if _empty_strided is not None and self.index == torch.cuda.current_device():
             return _empty_strided(shape, strides, dtype)
         return torch.empty_strided(shape, strides, dtype=dtype, device=self.device)
 
     def issue(self, plan):
-        """A function that queues the plan on weir's current stream, in order with PyTorch's."""
+        """Returns a function that queues the plan on weir's current stream, ordered with
+        PyTorch's."""
         issue, record, raw_stream = plan.issue_on, plan.record_on, self.raw_stream
 
         def run(args):
@@ -63,11 +64,11 @@ class Gpu:
         return run
 
     def record(self, run, args):
-        """What the function queues, as one launch: see :class:`Recorded`."""
+        """Records the work that the function queues as one launch: see :class:`Recorded`."""
         return Recorded(self, run, args)
 
     def is_recording(self):
-        """Whether somebody captures what PyTorch queues."""
+        """Whether PyTorch's current stream is being captured."""
         return torch.cuda.is_current_stream_capturing()
 
     def current(self):
@@ -75,42 +76,43 @@ class Gpu:
         return torch.cuda.current_stream(self.index)
 
     def order_after(self, stream, other):
-        """The weir stream goes on after what PyTorch's has."""
+        """Makes the weir stream wait for PyTorch's stream."""
         stream.wait_native(other.cuda_stream)
 
     def order_before(self, stream, other):
-        """PyTorch's stream goes on after what the weir stream has."""
+        """Makes PyTorch's stream wait for the weir stream."""
         stream.signal_native(other.cuda_stream)
 
     def enter(self, stream):
-        """The weir stream is this thread's current one, for weir and for PyTorch, under the limit in
-        force."""
+        """Makes the weir stream current for this thread, in weir and in PyTorch, under its present
+        limit."""
         stream.set_current()
         torch.cuda.set_stream(external(torch, stream))
 
     def back(self, stream, other):
-        """The two are the current ones, weir's and PyTorch's."""
+        """Restores weir's and PyTorch's current streams."""
         stream.set_current()
         torch.cuda.set_stream(other)
 
     def rejoin(self, stream):
-        """What PyTorch queues on the CUDA stream of the limit in force is again the weir stream's:
-        of all that stand for it only the last one asked for is."""
+        """Makes PyTorch's work on the CUDA stream of the present limit belong to the weir stream
+        again: of a weir stream's CUDA streams, only the one requested last does."""
         _C.stream_native(stream)
 
     def use(self, tensor, stream=None):
-        """The memory is not used again before what the stream, or the current one, has by then."""
+        """Keeps the memory from being reused before the present work of the stream, or the current
+        one."""
         tensor.record_stream(stream or torch.cuda.current_stream(self.index))
 
     # ---- PyTorch's kernels under weir's limits and in its traces ----
 
     def is_limited(self):
-        """Whether the current weir stream may not use all cores, or perhaps not: a scope is open."""
+        """Whether the current weir stream may be limited to some cores; True if any scope is
+        open."""
         return _C.is_limited(self.weir)
 
     def under_limit(self, run, args):
-        """Runs where the cores are limited: on PyTorch's stream that stands for weir's current
-        one."""
+        """Runs the function under the core limit, on the CUDA stream of weir's current stream."""
         caller, home = self.weir.current_stream(), self.current()
         self.order_after(caller, home)
         self.enter(caller)
@@ -118,7 +120,7 @@ class Gpu:
             results = run(args)
         finally:
             self.back(caller, home)
-            _C.push_cores(*caller.get_limit())  # as it is once the scopes around this are left
+            _C.push_cores(*caller.get_limit())  # the stream's limit, without the enclosing scopes
             try:
                 self.rejoin(caller)
             finally:
@@ -130,7 +132,7 @@ class Gpu:
         return results
 
     def begin_work(self, name):
-        """Traces show what PyTorch queues until :meth:`end_work` as one operator."""
+        """Makes traces show PyTorch's work until :meth:`end_work` as one operator."""
         _C.native_begin(self.weir, self.raw_stream(), name)
 
     def end_work(self):
@@ -140,12 +142,12 @@ class Gpu:
         return Clock()
 
     def synchronize(self):
-        """What PyTorch has queued is over: constants are there for every stream."""
+        """Waits for PyTorch's queued work, so that every stream may use constants."""
         torch.cuda.synchronize(self.index)
 
 
 class Clock:
-    """Of what calls queue on PyTorch's current stream, as the GPU sees it."""
+    """Measures the GPU's time of the work that calls queue on PyTorch's current stream."""
 
     def begin(self):
         began = torch.cuda.Event(enable_timing=True)
@@ -163,15 +165,15 @@ class Clock:
 
 
 class Recorded:
-    """A CUDA graph of what the function queues with these arguments: PyTorch's kernels and plans.
-    ``made`` is what it gives; its memory and the arguments' is the graph's from now on, and each
-    :meth:`launch` writes and reads it again. Raises if something in it cannot be captured."""
+    """A CUDA graph of the work that the function queues with these arguments: PyTorch's kernels and
+    plans. ``made`` is its result. The graph uses the memory of the result and of the arguments;
+    each :meth:`launch` reads and writes it again. Raises if something cannot be captured."""
 
     def __init__(self, gpu, run, args):
         self.gpu, self.graph, self.tape = gpu, torch.cuda.CUDAGraph(), _C.tape(gpu.weir)
         gpu.synchronize()
         collects = gc.isenabled()
-        gc.disable()  # what it frees might be told to the GPU
+        gc.disable()  # freeing an object might call CUDA, which breaks a capture
         try:
             with torch.cuda.stream(torch.cuda.Stream(gpu.index)):
                 self._capture(run, args)
@@ -180,7 +182,7 @@ class Recorded:
                 gc.enable()
 
     def _capture(self, run, args):
-        # Others may make memory meanwhile, and so may plans.
+        # "relaxed": other threads and plans may allocate memory during the capture.
         self.graph.capture_begin(capture_error_mode="relaxed")
         _thread.tape = self.tape
         try:
@@ -199,11 +201,11 @@ class Recorded:
     def _give_up(self):
         try:
             self.graph.capture_end()
-        except RuntimeError:  # what went wrong is told already
+        except RuntimeError:  # the first error is already being raised
             self._let_go_of_pool()
 
     def _let_go_of_pool(self):
-        """A capture that fails leaves PyTorch's allocator as if it went on."""
+        """Ends the capture in PyTorch's allocator, which a failed capture leaves active."""
         pool = self.graph.pool()
         for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
             try:
@@ -212,8 +214,9 @@ class Recorded:
                 pass
 
     def launch(self):
-        """On PyTorch's current stream; :meth:`end` follows once what reads ``made`` is queued.
-        Raises the error of a weir stream that is in error, without a launch."""
+        """Launches the graph on PyTorch's current stream. Call :meth:`end` after queueing the work
+        that reads ``made``. If a weir stream is in error, raises that error and launches
+        nothing."""
         self.tape.begin(self.gpu.raw_stream())
         self.graph.replay()
 
@@ -222,7 +225,7 @@ class Recorded:
 
 
 def of(device):
-    """The GPU behind a weir device; None for one whose memory is the host's."""
+    """The GPU of a weir device; None for a device whose memory is the host's."""
     index = gpu_of(device)
     if index is None:
         return None

@@ -1,16 +1,16 @@
-"""Gradients that a backward graph is given.
+"""Gradients that are passed to a backward graph.
 
-Guards say what the arguments of a forward graph are. Nobody guards the gradients that come for its
-results: they may keep their signs in a bit of the tensor at one call, and in memory at the next.
+Guards check the arguments of a forward graph, but not the gradients of its results: these may be
+lazily negated (a bit of the tensor) at one call and not at the next.
 """
 
 import torch
 
 
 def plain(module, run):
-    """The compiled function, for gradients whose signs are in memory."""
+    """Wraps the compiled function: resolves lazily negated gradients."""
     arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
-    # The name that PyTorch's partitioner knows them by.
+    # PyTorch's partitioner gives gradients this name.
     places = [i for i, n in enumerate(arguments) if "tangents" in n.target and _may_have_signs(n)]
 
     def run_plain(args):

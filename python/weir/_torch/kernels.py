@@ -1,8 +1,8 @@
 """weir's operators on PyTorch's tensors.
 
-Each of ``KERNELS`` is an operator of PyTorch, ``torch.ops.weir.NAME``: called at once it runs on
-weir's current stream, sharing memory; traced it becomes weir's operator in the graph. Where
-gradients are wanted, the same in PyTorch's own words runs instead.
+Each of ``KERNELS`` is an operator of PyTorch, ``torch.ops.weir.NAME``. Called eagerly it runs on
+weir's current stream, sharing memory; traced it becomes weir's operator in the graph. If gradients
+are needed, an equivalent composition of PyTorch's operators runs instead.
 """
 
 import torch
@@ -29,14 +29,14 @@ def _swiglu(x, dim):
 
 
 def suit_tensor_cores(dtype, *sizes):
-    """Whether weir's attention on a GPU holds such heads; PyTorch has kernels for the others."""
+    """Whether weir's attention on a GPU supports such heads; PyTorch's kernels take the others."""
     whole = {"float16": 8, "bfloat16": 8, "float32": 4}.get(str(dtype).removeprefix("torch."))  # in 16 bytes
     return whole is not None and max(sizes) <= 256 and all(size % whole == 0 for size in sizes)
 
 
 def _attention(q, k, v, mask, causal, scale):
     if causal and q.shape[-2] != k.shape[-2]:
-        # The ends are aligned, not the beginnings.
+        # weir aligns the ends of queries and keys, not their starts.
         mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)
         mask, causal = mask.tril(k.shape[-2] - q.shape[-2]), False
     return F.scaled_dot_product_attention(
@@ -80,8 +80,8 @@ def _expert_sum(rows, places, weights):
 
 
 def _grouped_matmul(a, b, ends, bias):
-    """Every group's product of all rows, of which each row takes its own: nothing is asked of the
-    device."""
+    """Multiplies all rows by every group's weight and selects each row's product, so that the host
+    need not read the groups from the device."""
     rows = torch.arange(a.shape[0], device=a.device)
     group = (rows[:, None] >= ends[None]).sum(1, keepdim=True)
     made = a.new_zeros(a.shape[0], b.shape[2])
@@ -91,7 +91,7 @@ def _grouped_matmul(a, b, ends, bias):
     return made
 
 
-# By name: the schema, and the operator in PyTorch's words.
+# By name: the schema, and an equivalent composition of PyTorch's operators.
 _OPERATORS = {
     "swiglu": ("(Tensor x, int dim) -> Tensor", _swiglu),
     "silu": ("(Tensor x) -> Tensor", F.silu),
@@ -145,7 +145,7 @@ def _at_once(name, words):
     def call(*args):
         try:
             made = KERNELS[name](*map(_share, args))
-        except TypeError:  # types that weir has not, or does not mix
+        except TypeError:  # types that weir lacks, or does not combine
             return words(*args)
         if isinstance(made, _C.Tensor):
             return torch.from_dlpack(made)
@@ -155,7 +155,7 @@ def _at_once(name, words):
 
 
 def _dense(words):
-    """What weir gives is contiguous, whatever PyTorch's own would be."""
+    """Makes results contiguous, as weir's are."""
 
     def fake(*args):
         made = words(*args)
@@ -170,12 +170,12 @@ OVERLOADS = {
     name: library.define(name + schema, _at_once(name, words), _dense(words), effect=False)
     for name, (schema, words) in _OPERATORS.items()
 }
-# By overload, for a graph in which weir's operator does not do.
+# By overload, for graphs in which weir's operator cannot be used.
 WORDS = {OVERLOADS[name]: words for name, (_, words) in _OPERATORS.items()}
 
 
 def run(name, *args):
-    """One of KERNELS on PyTorch's tensors."""
+    """Runs one of KERNELS on PyTorch's tensors."""
     if torch.is_grad_enabled() and any(getattr(x, "requires_grad", False) for x in args):
         return _OPERATORS[name][1](*args)
     return OVERLOADS[name](*args)

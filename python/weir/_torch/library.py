@@ -1,8 +1,8 @@
 """Scopes, waits and tokens as operators of PyTorch.
 
-They have no kernels worth the name: eagerly a scope enters weir's own, and the rest does
-nothing, since PyTorch's CPU tensors are ready when they are returned. What counts is that they
-stand in the traced graph, in program order, and are never taken for dead code.
+Eagerly a scope enters weir's own, and the other operators do nothing, since PyTorch's CPU tensors
+are ready when they are returned. The purpose of the operators is to appear in the traced graph, in
+program order, and never to be removed as dead code.
 """
 
 import torch
@@ -15,7 +15,7 @@ _library = torch.library.Library("weir", "DEF")
 
 
 def define(schema, function, fake=lambda *args: None, effect=True):
-    """An operator torch.ops.weir.NAME; with an ``effect`` it is never taken for dead code."""
+    """Defines torch.ops.weir.NAME; with ``effect`` it is never removed as dead code."""
     name = schema.partition("(")[0]
     _library.define(schema)
     _library.impl(name, function, "CompositeExplicitAutograd")
@@ -34,7 +34,7 @@ def _token(anchor=None):
 scope_enter = define("scope_enter(str kind, str text, int first, int second) -> ()", push)
 scope_leave = define("scope_leave(str kind) -> ()", pop)
 wait_tensor = define("wait_tensor(Tensor self, Tensor dependency) -> ()", lambda a, b: None)
-# An operator without a tensor argument would be taken for one that makes tensors on a device.
+# PyTorch treats an operator without a tensor argument as a factory of tensors on a device.
 record = define("record(Tensor? anchor=None) -> Tensor", _token, _token)
 wait = define("wait(Tensor[] tokens) -> ()", lambda tokens: None)
 event_record = define(

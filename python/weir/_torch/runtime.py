@@ -1,4 +1,4 @@
-"""Running plans on PyTorch's memory."""
+"""Runs plans on PyTorch's memory."""
 
 import collections
 import contextlib
@@ -18,16 +18,16 @@ from .rewrite import common, patterns, scalars, updates
 
 
 class _Plan:
-    """A plan with the ways its arguments and results take. ``run`` is the plan's own call where
-    the arguments can be taken as they are."""
+    """A plan with the conversions of its arguments and results. ``run`` is the plan's own call if
+    no argument needs a conversion."""
 
     def __init__(self, plan, built, gpu, count=0):
-        """``count`` is that of the arguments."""
+        """``count`` is the number of arguments."""
         self.plan, self.graph, self.plans = plan, built.graph, (plan,)
         self.written = built.written
         self.empty = gpu.empty if gpu else _empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
-        # What only views are made of comes behind the results.
+        # Outputs that are only bases of views follow the results.
         shown = {o.slot for o in built.outputs if o.place is None}
         kept = sorted({o.slot for o in built.outputs if o.slot is not None} - shown)
         self.views = _views(built.outputs, kept)
@@ -38,7 +38,7 @@ class _Plan:
             [self._maker(*layout) for layout in built.output_layouts],
             [_result(o) for o in built.outputs] + kept,
         )
-        # What comes behind the arguments: constants of a graph of open sizes.
+        # The inputs after the arguments: constants of a graph of open sizes.
         self.hidden = built.hidden
         self.special = [i for i in built.inputs if i.index >= 0 and i.is_special()]
         self.passed = [
@@ -50,7 +50,7 @@ class _Plan:
             self.run = self._run_special
 
     def _maker(self, shape, strides, dtype, offset):
-        """What makes memory of that layout, and its arguments."""
+        """(function, arguments) that allocates memory of that layout."""
         if not offset:
             return self.empty, (shape, strides, dtype)
         span = offset + values.numel(shape)
@@ -65,7 +65,7 @@ class _Plan:
         return self._finish(args, moved, self.call(moved), self.views)
 
     def _moved(self, args, special, hidden):
-        """The arguments as the plan takes them."""
+        """Converts the arguments for the plan."""
         moved = list(args)
         for how in special:
             t = moved[how.index]
@@ -74,7 +74,7 @@ class _Plan:
             if how.strides is None:
                 t = t.contiguous()
             elif t.stride() != how.strides:
-                # Not the layout it was compiled for: bring it there.
+                # Copy it to the layout for which the plan was compiled.
                 t = self.empty(t.shape, how.strides, t.dtype).copy_(t)
             moved[how.index] = t
         moved += hidden
@@ -94,8 +94,8 @@ class _Plan:
 
 
 def _views(outputs, kept):
-    """[(result, the result that it is made of, how)]; ``kept`` are slots of more results. What is
-    there twice is made once."""
+    """[(result, its base result, how)] for results that are views; ``kept`` are the slots of bases
+    that follow the results. Equal results are made once."""
     where = {o.slot: at for at, o in enumerate(outputs) if o.place is None and o.slot is not None}
     where |= {slot: len(outputs) + at for at, slot in enumerate(kept)}
     views, first = [], {}
@@ -111,9 +111,9 @@ def _views(outputs, kept):
 
 
 class _Elastic:
-    """A plan of open sizes: one compile that serves all sizes for which the graph is the same.
-    ``layouts`` gives what ``run`` takes beside the arguments, None where the plan is bound anew
-    (``at``)."""
+    """A plan of open sizes: one compilation for all sizes for which the graph is the same.
+    ``layouts`` computes the further arguments of ``run``; it returns None if the plan must be bound
+    again (``at``)."""
 
     def __init__(self, builder, built, plan, count, numbers):
         self.builder, self.built, self.plan, self.count = builder, built, plan, count
@@ -122,7 +122,7 @@ class _Elastic:
         self.call = self.bound.plan.call_at
 
     def at(self, known):
-        """The plan bound for these values of the symbols; None if it is not for those."""
+        """Binds the plan for these values of the symbols; None if it is not valid for them."""
         built = self.builder.at(self.built, known)
         return built and _Plan(self.plan.share(), built, None, self.count)
 
@@ -145,7 +145,7 @@ def _no_layouts(args):
 
 
 class _Traced:
-    """A graph that weir cannot run, as PyTorch runs it."""
+    """A graph that weir cannot run; runs in PyTorch."""
 
     def __init__(self, module, coverage):
         self.forward = module.forward
@@ -158,8 +158,8 @@ class _Traced:
             return list(self.forward(*args))
 
 
-# What torch.compile's own code makes its results with, where there is such a thing: half the
-# time of torch.empty_strided.
+# The function by which torch.compile's own code allocates results, if this PyTorch has it: it takes
+# half the time of torch.empty_strided.
 _empty = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) or (
     lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype)
 )
@@ -172,7 +172,7 @@ def _result(output):
 
 
 class CompiledGraph:
-    """A traced graph as a function: one plan per set of sizes, made at the first call."""
+    """A traced graph as a function: one plan per set of sizes, compiled at its first call."""
 
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
@@ -182,19 +182,19 @@ class CompiledGraph:
         self.written = updates.take(module)
         self.number = dump.next_number()
         self.dynamic = any(_is_dynamic(x) for x in example_inputs)
-        self.offsets = places.seen_by_offset(module)  # no guard knows those
-        self.unguarded = None  # nor how these arguments lie in memory; found at the first call
-        # Numbers other than sizes are part of what is built.
+        self.offsets = places.seen_by_offset(module)  # no guard checks offsets
+        self.unguarded = None  # arguments whose layout no guard checks; found at the first call
+        # Numbers other than sizes become constants of the graph.
         self.plain = all(isinstance(x, (torch.Tensor, torch.SymInt, int)) for x in example_inputs)
         self.plans = collections.OrderedDict()
-        self.elastic = []  # plans of open sizes, the last one made first
-        self.open = []  # (layouts, run) of those that are bound for all sizes
-        self.inelastic = 0  # how often none could be made
+        self.elastic = []  # plans of open sizes, newest first
+        self.open = []  # (layouts, run) of the elastic plans that are bound for all sizes
+        self.inelastic = 0  # how often no elastic plan could be made
         self.read = None  # reads the values of symbols from arguments
-        # Numbers that are arguments (scalars.py): which, the values that the graph is built for, and
-        # the module as it is for any.
+        # Arguments that are numbers (scalars.py): their indices, the values that the graph is built
+        # for, and the module for any values.
         self.floats, self.numbers, self.general = scalars.find(module), {}, None
-        self.origins = []  # where the nodes of its graphs come from
+        self.origins = []  # origins of its graphs' nodes
         self.device = _C.get_device()
         self.gpu = gpu.of(self.device)
         if self.gpu:
@@ -204,9 +204,9 @@ class CompiledGraph:
         self.findings = []  # of debug.deadlock_check
 
     def as_function(self):
-        """What PyTorch calls with a list of arguments."""
+        """Returns the function that PyTorch calls with a list of arguments."""
         plans, make = self.plans, self._make
-        only = None  # the call of a graph that has one set of sizes
+        only = None  # the plan's call, if the graph has only one set of sizes
 
         def run_static(args):
             nonlocal only
@@ -236,11 +236,12 @@ class CompiledGraph:
         has_key = self.dynamic or self.floats or self.offsets or not self.plain
         run = run_dynamic if has_key else run_static
 
-        run._boxed_call = True  # so that arguments come as a list
+        run._boxed_call = True  # makes PyTorch pass the arguments as a list
         return run
 
     def _find_unguarded(self, args):
-        """What belongs to optimizers is guarded by what object it is, not by how that lies in memory."""
+        """Finds arguments whose layout is unguarded: optimizers' state is guarded by identity
+        only."""
         kinds = (getattr(x, "_dynamo_static_input_type", None) for x in args)
         self.unguarded = tuple(i for i, kind in enumerate(kinds) if kind == "guarded")
 
@@ -249,7 +250,7 @@ class CompiledGraph:
             origins.explain(error)
 
     def _key(self, args):
-        """What plans are found by: sizes, and numbers."""
+        """The key of a plan: sizes, and numbers."""
         read = self.read
         key = read(args) if read else _sizes(args)
         key += tuple(args[i].storage_offset() for i in self.offsets)
@@ -261,20 +262,20 @@ class CompiledGraph:
             if not all(scalars.is_same(args[i], value) for i, value in self.numbers.items()):
                 self._generalise()
             if key is not None:
-                key = self._key(args)  # another thread may have changed what it is made of
+                key = self._key(args)  # again, as another thread may have changed the numbers
             if key in self.plans:
                 return self.plans[key]
             with torch.no_grad():
                 plan = self._updating(self._stretch(key) or self._build(args))
             if key is not None and not self.plans:
-                key = self._key(args)  # what it is made of is known by now
+                key = self._key(args)  # again, as the numbers are known now
             self.plans[key] = plan
             if len(self.plans) > self.config.debug.aclgraph.static_capture_size_limit:
                 self.plans.popitem(last=False)
             return plan
 
     def _generalise(self):
-        """A number changed that was taken for a constant: from now on none is."""
+        """A number that was a constant has changed: no number is a constant from now on."""
         logger.info("graph %d is built anew for any numbers among its arguments", self.number)
         self.module, self.rewritten = self.general, False
         self.floats, self.numbers, self.general = (), {}, None
@@ -290,7 +291,7 @@ class CompiledGraph:
             scalars.put(self.module, self.numbers)
 
     def _updating(self, plan):
-        """The plan with the arguments it does not write to written after it."""
+        """Wraps the plan: writes the arguments that the plan does not write itself."""
         done = getattr(plan, "written", ())
         return updates.Updating(plan, self.written) if self.written and not done else plan
 
@@ -310,7 +311,7 @@ class CompiledGraph:
             return _Traced(self.module, self.coverage)
 
     def _stretch(self, key):
-        """A plan of open sizes, for the sizes of these arguments."""
+        """Returns a plan of open sizes, bound for the sizes of these arguments."""
         known = self.elastic and dict(zip(self.read.symbols, key))
         for elastic in self.elastic:
             if plan := elastic.at(known):
@@ -318,7 +319,8 @@ class CompiledGraph:
         return None
 
     def _build_elastic(self, args):
-        """A plan of open sizes; None where it cannot be, which is not asked for ever."""
+        """Builds a plan of open sizes; None if that is not possible. Gives up after a few
+        failures."""
         coverage = Coverage()
         builder = build.Builder(self.module, self.device, coverage, written=self.written)
         try:
@@ -343,11 +345,11 @@ class CompiledGraph:
         if not self.config.auto_streams:
             return self._build_ways(args, None)
         made = self._build_ways(args, "auto")
-        if self.device.name.startswith("npu"):  # whose time is not the clock's
+        if self.device.name.startswith("npu"):  # its time is modelled
             return made
         several = [made]
         with self._quietly():
-            if self.gpu:  # short kernels overlap there at no cost, which no estimate knows
+            if self.gpu:  # short kernels overlap there at no cost, which the estimate does not model
                 several.append(self._build_ways(args, "siblings"))
             several = [way for way in several if _has_streams(way)]
             if not several:
@@ -359,7 +361,8 @@ class CompiledGraph:
 
     @contextlib.contextmanager
     def _quietly(self):
-        """What is built of the graph for a second time is neither counted nor written."""
+        """A context for building the graph a second time, without counting operators or writing
+        dumps."""
         coverage, self.coverage = self.coverage, Coverage()
         self.quiet = True
         try:
@@ -384,7 +387,7 @@ class CompiledGraph:
         return made
 
     def _stitch(self, args, whole, coverage, streams):
-        """On a GPU, a graph with operators that are PyTorch's: plans between them."""
+        """Builds a graph on a GPU with operators of PyTorch, and plans between them."""
         plans = []
 
         def compile(built):
@@ -410,7 +413,8 @@ class CompiledGraph:
         return plan
 
     def _plan(self, built, streams):
-        """The graph's plan, and the text of what the passes left, where it is asked for."""
+        """Compiles the graph's plan; returns it with the dump of the passes, if dumps are
+        requested."""
         config = self.config
         if self.gpu:
             self.gpu.synchronize()
@@ -429,7 +433,7 @@ class CompiledGraph:
             return plan, dump.after_passes(folder)
 
     def _write(self, built, left, listing):
-        """Dumps of the graph, where they are asked for, and the log."""
+        """Writes the requested dumps of the graph, and the log."""
         config, dumps = self.config, self.config.debug.graph_dump
         if self.quiet:
             return
@@ -453,7 +457,7 @@ def _has_streams(made):
 
 
 def _reader(sizes):
-    """A function that reads the symbols' values from the arguments of a call."""
+    """Generates a function that reads the symbols' values from a call's arguments."""
     what = {"shape": "a[{}].shape[{}]", "stride": "a[{}].stride({})",
             "offset": "a[{}].storage_offset()", "value": "a[{}]"}  # fmt: skip
     parts = [what[kind].format(index, dim) for index, kind, dim in sizes.sources.values()]

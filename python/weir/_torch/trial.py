@@ -1,5 +1,5 @@
-"""Several placements on streams, against one stream: the first calls take turns, and what is
-fastest stays. Each call is the user's own, and gives right results whichever it is."""
+"""Compares placements on several streams with one stream: the first calls take turns, and then the
+fastest is kept. The calls are the user's own; their results are the same with every placement."""
 
 import statistics
 import threading
@@ -7,33 +7,33 @@ import time
 
 from .._log import logger
 
-WARM = 4  # calls of each way that count for nothing: they tune, and capture
-ROUNDS = 5  # that are timed
-BETTER = 0.98  # of the time on one stream: several are kept for that or less
+WARM = 4  # untimed calls of each placement, which tune and capture
+ROUNDS = 5  # timed calls of each placement
+BETTER = 0.98  # several streams are kept if they take at most this share of one stream's time
 
 
 class HostClock:
-    """Of calls that return when their work is done."""
+    """A clock for calls that return when their work has completed."""
 
     def begin(self):
         return time.perf_counter()
 
     def end(self, began):
-        """What :meth:`seconds` is given."""
+        """Returns the argument for :meth:`seconds`."""
         return time.perf_counter() - began
 
     def seconds(self, timed):
-        """None while it is not known yet."""
+        """Returns the time, or None while it is unknown."""
         return timed
 
 
 class Trial:
-    """``ways`` have ``run``, the first of them on one stream; ``run`` is that of any, and in the end of
-    the one that is ``chosen``."""
+    """``ways`` are objects with a function ``run``; the first uses one stream. ``run`` calls one of
+    them, and in the end the one that is ``chosen``."""
 
     def __init__(self, ways, clock, number, written=()):
         self.ways, self.clock, self.number = ways, clock, number
-        self.written = written  # arguments that all write to
+        self.written = written  # arguments that every way writes
         self.calls, self.timed = 0, [[] for _ in ways]
         self.chosen = None
         self.lock = threading.Lock()
@@ -41,7 +41,7 @@ class Trial:
     def run(self, args):
         if self.chosen is not None:
             return self.chosen.run(args)
-        if not self.lock.acquire(blocking=False):  # another thread would spoil the times
+        if not self.lock.acquire(blocking=False):  # calls of another thread would distort the times
             return self.ways[0].run(args)
         try:
             if self._decide():
@@ -58,7 +58,7 @@ class Trial:
             self.lock.release()
 
     def _decide(self):
-        """Whether it is decided by now."""
+        """Decides if all times are known; whether a way is chosen."""
         if self.chosen is not None:
             return True
         if min(map(len, self.timed)) < ROUNDS:

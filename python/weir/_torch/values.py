@@ -1,4 +1,4 @@
-"""What a traced graph's values are on weir's side: types and memory layouts."""
+"""weir's representation of a traced graph's values: types and memory layouts."""
 
 import torch
 
@@ -20,8 +20,8 @@ MAX_DIMS = 8
 
 
 class Opaque:
-    """A value of a type or rank that weir has not (complex, int16, nine dims): bytes that only
-    PyTorch's kernels look into. ``tensor`` is flat uint8."""
+    """A value of a type or rank that weir lacks (complex, int16, nine dims): bytes that only
+    PyTorch's kernels interpret. ``tensor`` is flat uint8."""
 
     def __init__(self, tensor, dtype, shape):
         self.tensor, self.dtype, self.shape = tensor, dtype, tuple(shape)
@@ -33,14 +33,14 @@ def is_native(dtype, shape):
 
 
 def storage(dtype, shape):
-    """(dtype, shape) of the weir tensor that holds such a value."""
+    """(dtype, shape) of the weir tensor that stores such a value."""
     if is_native(dtype, shape):
         return DTYPES[dtype], tuple(shape)
     return _C.uint8, (numel(shape) * dtype.itemsize,)
 
 
 def wrap(tensor, dtype, shape):
-    """The value that a weir tensor with that storage stands for."""
+    """The value that a weir tensor with that storage represents."""
     return tensor if is_native(dtype, shape) else Opaque(tensor, dtype, shape)
 
 
@@ -64,10 +64,10 @@ def contiguous_strides(shape):
 
 
 def dense_order(shape, strides):
-    """The order of dims in which memory without gaps is contiguous: () .. for row-major; None if
-    there are gaps or elements share memory."""
+    """The order of dims in which the memory is contiguous, (0, 1, ...) for row-major; None if there
+    are gaps or elements share memory."""
     order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))
-    # Dims of size 1 may have any stride: they keep their place.
+    # Dims of size 1 may have any stride: they keep their position.
     if any(s == 0 for s in shape):
         return tuple(range(len(shape)))
     rest = [d for d in order if shape[d] != 1]

@@ -1,4 +1,4 @@
-"""Races: operators of different streams that touch the same bytes with nothing to order them.
+"""Finds races: operators on different streams that access the same bytes without being ordered.
 
 >>> s = weir.Stream(name="s")
 >>> with weir.check() as found:
@@ -18,10 +18,10 @@ from .. import _C
 class check:
     """Checks every operator of this process while its ``with`` block runs.
 
-    ``mode`` is "report" (keep what is found), "error" (an operator that would race raises
+    ``mode`` is "report" (collect the races), "error" (an operator that would race raises
     weir.Error and is not run) or "autosync" (the missing wait is queued). Afterwards ``races``
-    has a dict per pair of calls, with ``first`` and ``second`` (op, stream, tensor, file, line),
-    and ``str()`` is the report for people.
+    is a list of a dict per pair of calls, with ``first`` and ``second`` (op, stream, tensor, file,
+    line), and ``str()`` returns a readable report.
 
     >>> with weir.check() as found:
     ...     y = weir.ones((2,)) + 1

@@ -32,7 +32,7 @@ def parse(argv):
 
 
 def write_json(path, document):
-    """To a file beside and then under its name: an old file is kept if the new one cannot be written."""
+    """Writes a temporary file and renames it, so that an old file survives a failed write."""
     text = json.dumps(document, indent=1, default=str) + "\n"
     if path == "-":
         sys.stdout.write(text)

@@ -1,8 +1,8 @@
-"""Processes that multiprocessing starts are checked too, however they are started.
+"""Checks the processes that multiprocessing starts, with any start method.
 
-`install` wraps what such a process runs. A forked process has the wrapper already. To one that is
-spawned it travels as a passenger of the data that prepares it: unpickling the passenger installs it
-there. Each process leaves its findings in a folder, where the first one collects them.
+`install` wraps the function that such a process runs. A forked process inherits the wrapper. A
+spawned process gets an extra object with its preparation data; unpickling that object installs the
+wrapper. Each process writes its findings to a folder, where the first process collects them.
 """
 
 import json
@@ -30,7 +30,7 @@ def install(folder, stop):
         session = Session.current
         if session:
             session.forget()
-            status = bootstrap(self, *args, **kwargs)  # it is still seen, in this thread
+            status = bootstrap(self, *args, **kwargs)  # checked, as it runs in this thread
         else:
             session = Session(stop, first=False).start()
             with session.watching():
@@ -48,7 +48,7 @@ def install(folder, stop):
 
 
 def _leave(folder, name, findings):
-    """A process may outlive the first one, and then there is nobody to tell."""
+    """Writes the findings. Does nothing if the first process, and so the folder, is gone."""
     if not findings or not os.path.isdir(folder):
         return
     text = json.dumps([{**finding, "process": name} for finding in findings], default=str)
@@ -58,7 +58,7 @@ def _leave(folder, name, findings):
 
 
 class Folder:
-    """Where processes leave what they found."""
+    """The folder to which processes write their findings."""
 
     def __init__(self, stop):
         self.folder = tempfile.TemporaryDirectory(prefix="weir-check-")

@@ -1,5 +1,5 @@
-"""Feeds `_order.Watcher` from a program that uses torch.cuda: PyTorch calls back for streams, events,
-waits and the allocator (torch.cuda._gpu_trace), and shows each operator to a dispatch mode."""
+"""Feeds `_order.Watcher` from a program that uses torch.cuda. PyTorch calls back for streams,
+events, waits and the allocator (torch.cuda._gpu_trace), and a dispatch mode sees each operator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ._order import Finding, Region, Watcher
 
-# Of bytes that two strided views span: so many are compared one by one.
+# Two strided views are compared byte by byte if they span at most this many bytes.
 MOST_COMPARED = 1 << 24
 _METADATA_ONLY = re.compile(r"aten::(new_|.*_like$)")
 _SKIPPED_FOLDERS = ("/torch/", "/weir/check/", "/weir/compat/run.py", "<frozen ")
@@ -31,7 +31,7 @@ def stack_now() -> tuple[tuple[str, int, str], ...]:
 
 def views_overlap(a, b) -> bool:
     """Whether two views (offset in bytes, sizes, strides in bytes, bytes of an element) of one
-    storage share a byte. Views that span too much to compare are taken to."""
+    storage share a byte. True for views that span too many bytes to compare."""
     (oa, sizes_a, strides_a, ea), (ob, sizes_b, strides_b, eb) = a, b
     ends = [o + sum((n - 1) * s for n, s in zip(sizes, strides)) + e
             for o, sizes, strides, e in ((oa, sizes_a, strides_a, ea), (ob, sizes_b, strides_b, eb))]
@@ -47,7 +47,7 @@ def views_overlap(a, b) -> bool:
 
 
 def _region(tensor, base):
-    """The bytes of a tensor, with its view if these have gaps."""
+    """The bytes of a tensor, with its view if the bytes have gaps."""
     element = tensor.element_size()
     start = base + tensor.storage_offset() * element
     end = start + (sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride())) + 1) * element
@@ -66,7 +66,7 @@ def _tensors(value):
 
 
 class Arguments:
-    """What one operator reads and writes, from its schema and its values."""
+    """The memory that an operator reads and writes, according to its schema and its arguments."""
 
     def __init__(self, is_device):
         self.is_device = is_device
@@ -92,13 +92,13 @@ class Arguments:
                 continue
             alias = argument.alias_info
             writes = alias is not None and alias.is_write
-            # A view reads nothing, nor does what only asks for shape and type.
+            # Views and operators that only use shape and type read nothing.
             if writes or (alias is None and not metadata_only):
                 self.add(values[argument.name], writes, argument.name)
 
     def outputs(self, schema, result):
         if "empty" in schema.name:
-            return  # nothing is written
+            return  # no memory is written
         results = result if len(schema.returns) > 1 else (result,)
         for returned, value in zip(schema.returns, results):
             if returned.alias_info is None:
@@ -141,7 +141,7 @@ class CudaMode(TorchDispatchMode):
 
 
 def listen(watcher: Watcher) -> bool:
-    """Has PyTorch call back. False if this PyTorch has no CUDA."""
+    """Registers PyTorch's callbacks. False if this PyTorch has no CUDA."""
     if not hasattr(torch._C, "_activate_gpu_trace") or not torch.backends.cuda.is_built():
         return False
     import torch.cuda._gpu_trace as hooks
@@ -171,13 +171,13 @@ def listen(watcher: Watcher) -> bool:
 
 
 class Report:
-    """Findings, each pair of lines once."""
+    """Collects findings; keeps one per pair of lines."""
 
     def __init__(self):
         self.findings: dict[tuple, Finding] = {}
 
     def add(self, finding: Finding) -> bool:
-        """True if it is a new one."""
+        """Adds a finding. True if it is new."""
         key = (finding.kind, finding.first.stack[:1], finding.second.stack[:1],
                finding.first.operator, finding.second.operator)
         if key in self.findings:

@@ -1,11 +1,11 @@
-"""What is ordered after what, and which accesses are not: streams, events and memory of a GPU.
+"""Tracks the order of accesses to a GPU's memory by streams and events, and finds unordered ones.
 
-Nothing here knows PyTorch: `Watcher` takes events in the order in which the host makes them and
-gives findings. `_cuda.py` feeds it from a running program, tests feed it by hand.
+This module does not use PyTorch: `Watcher` takes events in the order in which the host makes them
+and returns findings. `_cuda.py` feeds it from a running program, tests feed it by hand.
 
-A clock maps each stream to the last launch of it that is known to be over. Each stream has one, so
-have recorded events and the host. A wait takes the maximum of two; a launch takes the host's, since
-what the host waited for is over before the launch.
+A vector clock maps each stream to its last launch that is known to have completed. Each stream,
+each recorded event and the host have a clock. A wait takes the maximum of two clocks. A launch
+merges the host's clock, since work that the host waited for has completed before the launch.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import threading
 from collections.abc import Callable, Iterable
 
 DEFAULT_STREAM = 0
-# Freed memory that nobody has reused: beyond so many pieces the oldest are forgotten.
+# The most freed blocks that are remembered until they are reused; the oldest are dropped.
 MOST_FREED = 20000
 
 
 @dataclasses.dataclass(frozen=True)
 class Region:
-    """Bytes [start, end) at an address, and how to tell exactly whether two of them overlap."""
+    """Bytes [start, end), with data for an exact test whether two regions overlap."""
 
     start: int
     end: int
-    view: object = None  # what `exact` of the Watcher understands
+    view: object = None  # passed to the Watcher's function `exact`
 
     def meets(self, other: Region) -> bool:
         return self.start < other.end and other.start < self.end
@@ -48,8 +48,8 @@ class Access:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """Two accesses that nothing orders. `kind` is "race", or "reuse" if the memory of the first
-    was freed and given to the tensor of the second."""
+    """Two unordered accesses. `kind` is "race", or "reuse" if the memory of the first was freed and
+    reused for the tensor of the second."""
 
     kind: str
     first: Access
@@ -62,15 +62,15 @@ class _Block:
     """Memory between its allocation and its deallocation."""
 
     def __init__(self, stream, stack):
-        self.stream, self.stack = stream, stack  # None: allocated before anybody looked
+        self.stream, self.stack = stream, stack  # None: allocated before the check started
         self.accesses: list[Access] = []
         self.recorded: set[int] = set()  # streams of Tensor.record_stream
-        self.inherited: list[tuple[Access, tuple]] = []  # of tensors that were here before
-        self.settled = False  # what was here before has been looked for
+        self.inherited: list[tuple[Access, tuple]] = []  # of earlier tensors in this memory
+        self.settled = False  # whether `inherited` has been filled
 
 
 class _Freed:
-    """What was accessed in memory that nobody has now."""
+    """The accesses to a freed block."""
 
     def __init__(self, stream, accesses, stack):
         self.stream, self.accesses, self.stack = stream, accesses, stack
@@ -94,10 +94,10 @@ def _locked(method):
 
 
 class Watcher:
-    """Takes events, gives findings. Any thread may call it."""
+    """Takes events and returns findings. Any thread may call it."""
 
     def __init__(self, exact: Callable[[object, object], bool] | None = None):
-        self.lock = threading.RLock()  # an allocation may be called back in the middle of a launch
+        self.lock = threading.RLock()  # PyTorch may call back for an allocation during a launch
         self.exact = exact or (lambda a, b: True)
         self.number = 0
         self.host: dict[int, int] = {}
@@ -152,7 +152,7 @@ class Watcher:
 
     @_locked
     def allocated(self, address: int, stream: int, stack=()) -> None:
-        if address in self.blocks:  # its deallocation was not seen
+        if address in self.blocks:  # the deallocation was missed
             self.deallocated(address)
         self.blocks[address] = _Block(stream, stack)
 
@@ -161,7 +161,7 @@ class Watcher:
         block = self.blocks.pop(address, None)
         if block is None or block.stream is None:
             return
-        # The allocator itself waits for streams that record_stream named.
+        # The allocator itself waits for the streams of record_stream.
         left = [a for a in block.accesses if a.stream not in block.recorded and not self._is_over(a)]
         last: dict[tuple, Access] = {}
         for access in left:
@@ -178,13 +178,13 @@ class Watcher:
 
     @_locked
     def cache_emptied(self) -> None:
-        """Cached memory went back to the driver, which waits for the device."""
+        """Cached memory was returned to the driver, which waits for the device."""
         self.freed.clear()
 
     def _settle(self, block, region):
-        """Finds what earlier tensors did in the memory of a new one. The allocator hands memory
-        from stream to stream only through the driver, which waits; so only that of the same
-        stream counts."""
+        """Finds the accesses of earlier tensors to the memory of a new one. Memory moves from one
+        stream to another only through the driver, which waits; so only blocks of the same stream
+        count."""
         block.settled = True
         kept = []
         for freed in self.freed:
@@ -224,7 +224,7 @@ class Watcher:
                 self._settle(block, Region(base, base + size))
             findings += self._against(block, access)
             made.append((block, access))
-        # Only now, so that a launch does not race with itself.
+        # After all comparisons, so that a launch does not race with itself.
         for block, access in made:
             self._remember(block, access)
         clock[stream] = self.number
@@ -236,7 +236,7 @@ class Watcher:
                     and self._overlap(earlier.region, access.region)):
                 yield Finding("race", earlier, access, block.stack)
         for earlier, freed in block.inherited:
-            # Also a read: the bytes are those of the new tensor, which the old write spoils.
+            # A read counts too: the old write would overwrite the new tensor's bytes.
             if ((access.writes or earlier.writes) and not self._is_ordered(earlier, access.stream)
                     and earlier.region.meets(access.region)):
                 yield Finding("reuse", earlier, access, block.stack, freed)
@@ -245,8 +245,9 @@ class Watcher:
         region = access.region
 
         def is_covered(old):
-            # A write replaces what it covers, if order or a finding has dealt with it; a later
-            # access of the same stream replaces an earlier one of the same kind and bytes.
+            # A write replaces the accesses that it covers, as each is ordered before it or has been
+            # reported. A later access of a stream replaces an earlier one of the same kind and
+            # bytes.
             inside = region.start <= old.region.start and old.region.end <= region.end and region.view is None
             same = old.region == region and old.stream == access.stream and old.writes == access.writes
             return (access.writes and inside) or same or self._is_over(old)

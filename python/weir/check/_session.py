@@ -1,4 +1,4 @@
-"""One process that is checked: PyTorch's streams and weir's own, in every thread."""
+"""Checks one process: PyTorch's streams and weir's, in every thread."""
 
 import contextlib
 import sys
@@ -17,7 +17,8 @@ class Stop(SystemExit):
 
 
 class Session:
-    """Checks from `start` to `finish`; then `findings` is a list of dicts and `text` the report for people."""
+    """Checks from `start` to `finish`; then `findings` is a list of dicts and `text` a readable
+    report."""
 
     current = None  # the session of this process
 
@@ -33,7 +34,7 @@ class Session:
         return self
 
     def forget(self):
-        """Of what the process did that this one was forked from."""
+        """Discards the state inherited from the parent process after a fork."""
         if self.report:
             self.report.findings.clear()
         self.own.__enter__()
@@ -52,18 +53,18 @@ class Session:
                 raise Stop
 
         if not _cuda.listen(watcher):
-            if self.first:  # of all processes
+            if self.first:  # the first of all processes
                 print(f"{PROGRAM}: this PyTorch has no CUDA; only weir's own streams are checked", file=sys.stderr)
             return
         self.report, self.mode = report, lambda: _cuda.CudaMode(watcher, found)
         _enter_in_threads(self.mode)
 
     def watching(self):
-        """A context in which this thread's operators are seen."""
+        """A context that checks this thread's operators."""
         return self.mode() if self.mode else contextlib.nullcontext()
 
     def finish(self):
-        """How many findings there are."""
+        """Ends the check and returns the number of findings."""
         self.own.__exit__()
         cuda = self.report.as_list() if self.report else []
         self.findings = cuda + [{"kind": "race", **race} for race in self.own.races]
@@ -71,7 +72,7 @@ class Session:
         return len(self.findings)
 
     def tell(self, what=""):
-        """The report on standard error, in one piece: other processes write there too."""
+        """Writes the report to standard error in one piece, as other processes write there too."""
         count = len(self.findings)
         end = f"{PROGRAM}: {what}{count or 'no'} finding{'s' * (count != 1)}\n"
         sys.stderr.write(f"{self.text}\n{end}" if self.text else end)
@@ -79,7 +80,7 @@ class Session:
 
 
 def _enter_in_threads(mode):
-    """A dispatch mode is of one thread; threads that start from now on get one of their own."""
+    """Makes new threads enter a dispatch mode of their own: a mode applies to one thread only."""
     start = threading.Thread.start
 
     def checked_start(thread):

@@ -2,9 +2,8 @@
 
     python -m weir.compat [--device D] [--trace OUT] [--check] (script | - | -m module) [arguments]
 
-:func:`install` puts modules of those names, made of weir, where ``import`` finds them:
-``torch_npu``, ``torchair``, ``torch.npu`` and ``mindspore``. What they do not have is an error
-that names it and the nearest thing there is.
+:func:`install` makes stand-in modules with these names importable: ``torch_npu``, ``torchair``,
+``torch.npu`` and ``mindspore``. A name that they lack is an error that suggests the nearest name.
 """
 
 from .install import DEFAULT_DEVICE, install

@@ -41,7 +41,7 @@ def refuse(sentence):
 
 
 def check_trace(path):
-    """Better now than when the script is done."""
+    """Checks the path of the trace before the script runs."""
     if not path.endswith((".html", ".json")):
         refuse(f"a timeline is written to .html or .json, not to '{path}'")
     folder = os.path.dirname(os.path.abspath(path))
@@ -75,7 +75,7 @@ def main(argv=None):
             trace.__exit__(None)
             trace.write(args.trace)
         else:
-            weir.synchronize()  # what fails while it runs must not pass for success
+            weir.synchronize()  # so that failed work is reported as an error
     except weir.Error as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         status = status or 1

@@ -1,5 +1,5 @@
-"""``torch.accelerator``: the NPU is the accelerator. PyTorch's own would ask for a backend in C++
-that the NPU, whose tensors are the CPU's, does not have."""
+"""``torch.accelerator`` for the NPU. PyTorch's own functions require a backend in C++, which the
+NPU does not have, as its tensors are CPU tensors."""
 
 import torch
 
@@ -22,12 +22,12 @@ _SAME = (
 
 
 def teach():
-    """Puts the functions of weir.npu in place of PyTorch's."""
+    """Replaces PyTorch's functions by those of weir.npu."""
     for name in (*_SAME, *_NAMES):
         if hasattr(torch.accelerator, name):
             setattr(torch.accelerator, name, getattr(weir.npu, _NAMES.get(name, name)))
     torch.accelerator.current_accelerator = _current_accelerator
-    # Asked by PyTorch's own modules for where tensors are.
+    # PyTorch's own modules use this for the device of tensors.
     torch._C._get_accelerator = lambda check_available=None: torch.device("cpu")
 
 

@@ -1,4 +1,4 @@
-"""The process group backend ``hccl``: weir's where the NPU's memory is the host's, nccl on GPUs."""
+"""The process group backend ``hccl``: weir's if the NPU's memory is the host's, nccl on GPUs."""
 
 import functools
 
@@ -15,7 +15,7 @@ def teach():
     kind = home().partition(":")[0]
     dist.Backend.register_backend("hccl", _make[kind], extended_api=True, devices=kind)
     if kind == "cpu":
-        # So that "cpu:gloo,npu:hccl" and a device of the NPU are understood, too.
+        # Makes "cpu:gloo,npu:hccl" and NPU devices work.
         dist.Backend.default_device_backend_map["npu"] = "hccl"
         dist.barrier = _without(dist.barrier, "device_ids")
         parallel = torch.nn.parallel.DistributedDataParallel
@@ -23,7 +23,7 @@ def teach():
 
 
 def _without(function, *numbers):
-    """The function without the numbers of devices, which PyTorch takes for its own devices'."""
+    """Wraps the function: drops the device numbers, which PyTorch takes for its own devices."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""Smaller parts of ``torch_npu`` that programs use: marks, casts, operators for the cache."""
+"""Smaller parts of ``torch_npu``: marks, casts, operators for the cache."""
 
 import itertools
 
@@ -38,8 +38,8 @@ class mstx:
 
 
 def npu_prefetch(input, dependency, max_size, offset=0):
-    """Would bring up to ``max_size`` bytes of ``input`` into the cache after ``dependency`` is
-    there; weir's caches fill themselves, so this checks its arguments only."""
+    """On an NPU, loads up to ``max_size`` bytes of ``input`` into the cache after ``dependency``.
+    weir relies on hardware caches, so this only checks its arguments."""
     if max_size <= 0:
         raise RuntimeError(f"npu_prefetch: max_size must be positive, not {max_size}")
     if offset < 0:
@@ -74,22 +74,22 @@ _compatible = False
 
 
 def use_compatible_impl(is_enable):
-    """Accepted: weir's operators are PyTorch's to the letter either way."""
+    """Accepted without effect: weir's operators are always compatible with PyTorch's."""
     global _compatible
     _compatible = bool(is_enable)
 
 
 def are_compatible_impl_enabled():
-    """What use_compatible_impl said."""
+    """The value set by use_compatible_impl."""
     return _compatible
 
 
 def set_deterministic_level(level):
-    """Accepted: weir's results are the same at each run."""
+    """Accepted without effect: weir's results are the same in each run."""
 
 
 def set_op_timeout_ms(timeout):
-    """Accepted; a device of weir is opened with its op_timeout."""
+    """Accepted without effect: op_timeout is set when a device of weir is opened."""
     if timeout < 0:
         raise TypeError(f"set_op_timeout_ms: can't convert negative value to unsigned int: {timeout}")
 
@@ -99,8 +99,8 @@ _mode = 0
 
 
 def set_sync_debug_mode(debug_mode):
-    """"default", "warn" or "error", or their numbers; nothing waits on the host unasked here, so
-    that there is nothing to warn of."""
+    """Accepts "default", "warn" or "error", or their numbers, without effect: weir has no implicit
+    waits of the host to warn of."""
     global _mode
     number = _MODES.index(debug_mode) if debug_mode in _MODES else debug_mode
     if number not in range(len(_MODES)):
@@ -117,21 +117,21 @@ _super_kernels = []  # the open ones
 
 
 def super_kernel_scope_begin(scope_name=None):
-    """What follows, until the end, is one super kernel in a graph of weir."""
+    """Begins a super kernel in a graph of weir."""
     scope = weir.scope.super_kernel(scope_name or "super_kernel")
     scope.__enter__()
     _super_kernels.append(scope)
 
 
 def super_kernel_scope_end(scope_name=None):
-    """Ends the innermost."""
+    """Ends the innermost super kernel."""
     if not _super_kernels:
         raise RuntimeError("super_kernel_scope_end without super_kernel_scope_begin")
     _super_kernels.pop().__exit__(None, None, None)
 
 
 def get_cann_version(module="CANN"):
-    """No version: there is no CANN below weir's stand-in."""
+    """Returns no version: weir's stand-in does not use CANN."""
     return ""
 
 
@@ -143,7 +143,7 @@ class autocast(torch.autocast):
 
 
 def grad_scaler(*args, **kwargs):
-    """PyTorch's, for where the NPU's memory is."""
+    """PyTorch's scaler, for the device of the NPU's memory."""
     from .tensors import home
 
     kwargs.pop("dynamic", None)

@@ -1,12 +1,12 @@
-"""``torch.npu.NPUGraph``: what PyTorch does while a graph is captured, as a graph of weir.
+"""``torch.npu.NPUGraph``: captures PyTorch's operators in a graph of weir.
 
-Each operator of PyTorch that is called becomes a host call of a :class:`weir.Graph`, on the stream
-that is current. Order comes from the streams and from the memory that operators read and write:
-weir adds what waits between streams it takes. A replay runs the compiled plan and waits for it, as
-what PyTorch reads next on the host must be there.
+Each called operator of PyTorch becomes a host call of a :class:`weir.Graph` on the current stream.
+Operators are ordered by their streams and by the memory that they read and write; weir adds the
+necessary waits between streams. A replay runs the compiled plan and waits for it, as PyTorch may
+read the results on the host next.
 
-Shapes are found by running the operators once while they are captured. What they change of memory
-that was there before is put back when the capture ends.
+During the capture each operator runs once to find its shapes. Changes to memory that existed before
+the capture are undone at its end.
 """
 
 import contextlib
@@ -33,8 +33,8 @@ __all__ = [
     "make_graphed_callables",
 ]
 
-_TOKEN = (weir.float32, (0,))  # the result of a host call that only orders
-# Their results have no values yet.
+_TOKEN = (weir.float32, (0,))  # an empty result of a host call, used for ordering only
+# Operators whose results are uninitialised.
 _EMPTY = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
           "aten::new_empty_strided"}  # fmt: skip
 _SYNCS = {"aten::_local_scalar_dense", "aten::item", "aten::nonzero", "aten::equal"}
@@ -51,11 +51,12 @@ def _storage(tensor):
 
 
 class _Record:
-    """One call: its operator and arguments, which may be replaced, and where its results are."""
+    """One call: its operator and arguments, which may be replaced, and the memory of its
+    results."""
 
     def __init__(self, function, args, kwargs, fresh):
         self.function, self.args, self.kwargs = function, args, kwargs
-        self.fresh = fresh  # [(which result, its tensor)] that are not views of arguments
+        self.fresh = fresh  # [(index of the result, its tensor)] of results that are no views of arguments
 
     def __call__(self, in_addresses=(), out_addresses=()):
         with torch.no_grad():
@@ -65,19 +66,19 @@ class _Record:
 
 
 class _Recorder(TorchDispatchMode):
-    """Notes the operators that are called; ``records`` are (record, stream, reads, writes)."""
+    """Records the called operators; ``records`` are (record, stream, reads, writes)."""
 
     def __init__(self):
         super().__init__()
         self.records, self.groups = [], []
-        self._made, self._before = {}, {}  # storages by address; the former live as long as this
+        self._made, self._before = {}, {}  # storages by address; _made keeps its storages alive
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = function._schema.name
         if name in _SYNCS:
             raise RuntimeError(
-                f"{name} needs a value while a graph is captured, and nothing is computed then"
+                f"{name} needs a value, but while a graph is captured nothing is computed"
             )
         reads = {_storage(t)._cdata: _storage(t) for t in _tensors((args, kwargs))}
         writes = {_storage(t)._cdata: _storage(t) for t in self._changed(function, args, kwargs)}
@@ -104,17 +105,17 @@ class _Recorder(TorchDispatchMode):
         return found
 
     def put_back(self):
-        """Memory from before the capture is as it was."""
+        """Restores memory that existed before the capture."""
         with torch.no_grad():
             for storage, before in self._before.values():
                 storage.copy_(before)
 
 
 def _compile(records):
-    """The graph and a plan of it that runs the records, ordered by their streams and by what they
-    touch."""
+    """Compiles a graph that runs the records, ordered by their streams and by the memory that they
+    access. Returns the graph and its plan."""
     graph = weir.Graph()
-    tokens = [graph.input("start", (1,))]  # of the calls so far
+    tokens = [graph.input("start", (1,))]  # one per call so far
     last = {}  # {stream: its last call}
     written, read = {}, {}  # {storage: (stream, call)} and {storage: {stream: call}} since then
     home = weir.current_stream()
@@ -131,7 +132,7 @@ def _compile(records):
             earlier += [written[address] for address in reads | writes if address in written]
             for address in writes:
                 earlier += read.pop(address, {}).items()
-            after = {}  # the last of each stream will do
+            after = {}  # the last call of each stream suffices
             for other, call in earlier:
                 after[other] = max(after.get(other, 0), call)
             place = contextlib.nullcontext()
@@ -153,8 +154,8 @@ def _compile(records):
 
 
 class NPUGraph:
-    """What was called between ``capture_begin`` and ``capture_end``, to be run again on the same
-    memory."""
+    """The operators called between ``capture_begin`` and ``capture_end``; a replay runs them again
+    on the same memory."""
 
     def __init__(self, keep_graph=False):
         self._plan = self._recorder = self.graph = None
@@ -188,7 +189,7 @@ class NPUGraph:
             raise RuntimeError("graph_task_group_begin without graph_task_group_end")
 
     def abandon(self):
-        """Ends a capture in which something went wrong; the graph stays empty."""
+        """Ends a failed capture; the graph stays empty."""
         recorder, self._recorder, _now.recorder = self._recorder, None, None
         recorder.__exit__(None, None, None)
         recorder.put_back()
@@ -206,13 +207,13 @@ class NPUGraph:
         return self._pool
 
     def instantiate(self):
-        """Nothing: the graph is compiled when its capture ends."""
+        """Does nothing: the graph is compiled when its capture ends."""
 
     def enable_debug_mode(self):
-        """Nothing: a graph can always be dumped."""
+        """Does nothing: a graph can always be dumped."""
 
     def debug_dump(self, debug_path):
-        """Writes the graph as weir writes graphs."""
+        """Writes the graph in weir's format."""
         if self.graph is None:
             raise RuntimeError("debug_dump of a graph that was not captured")
         with open(debug_path, "w") as file:
@@ -220,7 +221,7 @@ class NPUGraph:
 
 
 class graph:
-    """``with graph(g):`` captures what is inside; on a stream of its own unless one is given."""
+    """``with graph(g):`` captures the operators inside, on a new stream unless one is given."""
 
     default_capture_stream = None
 
@@ -264,7 +265,7 @@ _pools = 0
 
 
 def graph_pool_handle():
-    """A name for memory that graphs share; here each keeps what it needs."""
+    """An identifier for a shared memory pool; not used, as each graph has its own memory."""
     global _pools
     _pools += 1
     return 0, _pools
@@ -272,11 +273,12 @@ def graph_pool_handle():
 
 def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False,
                            pool=None):  # fmt: skip
-    """The callables as they are: a graph would save launches, which the host has none of."""
+    """Returns the callables unchanged: a graph would save launches, which the host does not
+    have."""
     return callables
 
 
-# ---- calls of a captured graph whose arguments change ----
+# ---- calls in a captured graph whose arguments can be updated ----
 
 
 def _recorder_of(function):
@@ -286,13 +288,13 @@ def _recorder_of(function):
 
 
 def graph_task_group_begin(stream):
-    """What follows, until the end, can be changed in the captured graph."""
+    """Begins a group of calls whose arguments can be updated in the captured graph."""
     recorder = _recorder_of("graph_task_group_begin")
     recorder.groups.append(len(recorder.records))
 
 
 def graph_task_group_end(stream):
-    """Gives the handle that graph_task_update_begin takes."""
+    """Returns the handle for graph_task_update_begin."""
     recorder = _recorder_of("graph_task_group_end")
     if not recorder.groups:
         raise RuntimeError("graph_task_group_end without graph_task_group_begin")
@@ -300,7 +302,7 @@ def graph_task_group_end(stream):
 
 
 def graph_task_update_begin(stream, handle):
-    """What is called until the end takes the place of the calls of the group."""
+    """Calls from now on, until the end, replace the calls of the group."""
     if is_current_stream_capturing():
         raise RuntimeError("graph_task_update_begin: a graph is being captured")
     _now.recorder, _now.updated = _Recorder(), handle
@@ -308,7 +310,7 @@ def graph_task_update_begin(stream, handle):
 
 
 def graph_task_update_end(stream):
-    """The captured graph has the new arguments from its next replay on."""
+    """The captured graph uses the new arguments from its next replay on."""
     recorder, handle = _recorder_of("graph_task_update_end"), getattr(_now, "updated", None)
     if handle is None:
         raise RuntimeError("graph_task_update_end without graph_task_update_begin")

@@ -1,4 +1,4 @@
-"""Putting the stand-ins in place."""
+"""Installs the stand-in modules."""
 
 import importlib.machinery
 import os
@@ -6,18 +6,18 @@ import sys
 
 from . import shim
 
-# Cores enough for the limits that such scripts set.
+# Has enough cores for the limits that such scripts set.
 DEFAULT_DEVICE = "cpu:cube=24,vector=48"
 
 _installed = False
 
 
 def install():
-    """Makes ``torch_npu``, ``torchair`` and ``mindspore`` importable. Once is enough.
+    """Makes ``torch_npu``, ``torchair`` and ``mindspore`` importable. Further calls do nothing.
 
-    ``torch.npu`` and the like are there as soon as PyTorch is imported, as torch_npu's are: it is
-    loaded with PyTorch unless ``TORCH_DEVICE_BACKEND_AUTOLOAD`` is 0. PyTorch itself is loaded when
-    the program, or one of the three, asks for it."""
+    ``torch.npu`` exists as soon as PyTorch is imported, as with the real torch_npu: the stand-in is
+    loaded with PyTorch unless ``TORCH_DEVICE_BACKEND_AUTOLOAD`` is 0. PyTorch itself is imported
+    when the program, or one of the three modules, imports it."""
     global _installed
     if _installed:
         return
@@ -37,7 +37,7 @@ def install():
 
 
 class _WithTorch:
-    """Finds PyTorch as it is, and has torch_npu loaded right after it."""
+    """An importer that loads PyTorch normally, and torch_npu right after it."""
 
     def find_spec(self, name, path=None, target=None):
         if name != "torch":
@@ -68,7 +68,7 @@ def _publish_torch():
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            "torch_npu and torchair stand on PyTorch, which is not installed here: "
+            "torch_npu and torchair need PyTorch, which is not installed here: "
             "pip install torch",
             name="torch",
         ) from None

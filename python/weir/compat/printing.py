@@ -1,15 +1,15 @@
-"""``torchair.ops.npu_print``: prints tensors where they are computed, also in a compiled graph."""
+"""``torchair.ops.npu_print``: prints tensors when they are computed, also in a compiled graph."""
 
 import torch
 
 from .._torch import library
 
-_HERE = "\x00"  # a tensor's place in the text
+_HERE = "\x00"  # marks a tensor's position in the text
 
 
 def npu_print(*args, summarize_size=3, tensor_detail=False):
-    """Prints the arguments, of each dim of a tensor the first and last ``summarize_size``; -1 for
-    all."""
+    """Prints the arguments; of each dim of a tensor the first and last ``summarize_size`` elements,
+    or all for -1."""
     if isinstance(summarize_size, bool) or not isinstance(summarize_size, int) or (
         summarize_size < 1 and summarize_size != -1
     ):  # fmt: skip
@@ -22,7 +22,7 @@ def npu_print(*args, summarize_size=3, tensor_detail=False):
 
 
 def _shown(tensor, size, detail):
-    import numpy  # only here: pip install torch does not bring it
+    import numpy  # imported late, as PyTorch does not depend on it
 
     values = tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()
     if size < 0 or size * 2 >= max(tensor.shape, default=0):

@@ -1,5 +1,5 @@
-"""``torch_npu.profiler``: weir's trace. It has the operators that run on weir's device; options that
-ask for more are accepted and have no effect."""
+"""``torch_npu.profiler`` by weir's trace, which contains the operators on weir's device. Options
+for more data are accepted without effect."""
 
 import enum
 import os
@@ -33,7 +33,7 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What to do with a step."""
+    """The action for a step."""
 
     NONE = 0
     WARMUP = 1
@@ -58,7 +58,7 @@ HostSystem = enum.Enum("HostSystem", "CPU MEM DISK NETWORK OSRT NUMA")
 
 
 class _ExperimentalConfig:
-    """Counters of the hardware, which weir's devices have not."""
+    """Hardware counters, which weir's devices lack."""
 
     def __init__(self, **options):
         vars(self).update(options)
@@ -81,8 +81,9 @@ def supported_export_type():
 
 
 def schedule(*, wait, active, warmup=0, repeat=0, skip_first=0, skip_first_wait=0):
-    """By step: after ``skip_first``, ``wait`` steps without and ``warmup`` before ``active`` with
-    a recording, again and again or ``repeat`` times."""
+    """Maps steps to actions. After ``skip_first`` steps, each cycle has ``wait`` idle steps,
+    ``warmup`` steps and ``active`` recorded steps. ``repeat`` is the number of cycles; 0 for no
+    limit."""
     cycle = wait + warmup + active
     if min(wait, warmup, skip_first, repeat) < 0 or active < 1:
         raise ValueError("schedule: active must be at least 1, and no other number negative")
@@ -112,8 +113,8 @@ _RECORDS = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class profile:
-    """Records the steps that the schedule says, all without one; ``on_trace_ready`` is called with
-    the profile at the end of each recording. ``trace`` is the last, a weir.trace."""
+    """Records the steps that the schedule selects, or all without a schedule. ``on_trace_ready`` is
+    called with the profile at the end of each recording. ``trace`` is the last weir.trace."""
 
     def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, **options):
         self._action, self._ready = schedule or _record_all, on_trace_ready
@@ -164,7 +165,7 @@ class profile:
         self.trace.write(output_path)
 
     def add_metadata(self, key, value):
-        """Accepted; a timeline of weir has no place for it."""
+        """Accepted without effect: weir's timeline has no field for it."""
 
     add_metadata_json = add_metadata
 
@@ -174,7 +175,8 @@ class profile:
 
 
 def tensorboard_trace_handler(dir_name=None, worker_name=None, analyse_flag=True, **options):
-    """For ``on_trace_ready``: writes trace_view.json to a folder below ``dir_name``."""
+    """Returns a function for ``on_trace_ready`` that writes trace_view.json to a subfolder of
+    ``dir_name``."""
 
     def write(done):
         name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
@@ -187,4 +189,4 @@ def tensorboard_trace_handler(dir_name=None, worker_name=None, analyse_flag=True
 
 
 def analyse(profiler_path="", **options):
-    """Nothing: what the handler writes is ready to be read."""
+    """Does nothing: the handler's files need no analysis."""

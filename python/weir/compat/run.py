@@ -1,4 +1,4 @@
-"""Running a script or a module as ``__main__``, for python -m weir.compat and python -m weir.check."""
+"""Runs a script or a module as ``__main__``, for python -m weir.compat and python -m weir.check."""
 
 import contextlib
 import os
@@ -11,8 +11,8 @@ _NO_BREAK = "\u00a0"
 
 
 def _compile(text, path):
-    """A script copied from a web page may be indented with no-break spaces, which Python refuses;
-    they are taken for the spaces they look like."""
+    """Compiles a script. Replaces no-break spaces in its indentation, which Python refuses: a
+    script copied from a web page may have them."""
     try:
         return compile(text, path, "exec")
     except SyntaxError:
@@ -25,7 +25,7 @@ def _compile(text, path):
 
 @contextlib.contextmanager
 def _started_with(argv, folder):
-    """sys.argv and sys.path as Python makes them for a program."""
+    """A context with sys.argv and sys.path as Python sets them for a program."""
     before = sys.argv, list(sys.path)
     sys.argv = argv
     sys.path.insert(0, folder)
@@ -36,8 +36,8 @@ def _started_with(argv, folder):
 
 
 def run_script(path, arguments=()):
-    """Runs the script as ``__main__`` and gives its globals; "-" is the standard input, and a
-    folder stands for its ``__main__.py``."""
+    """Runs the script as ``__main__`` and returns its globals; "-" is the standard input, and for a
+    folder its ``__main__.py`` runs."""
     if os.path.isdir(path):
         with _started_with([path, *arguments], os.path.abspath(path)):
             return runpy.run_path(path, run_name="__main__")
@@ -62,13 +62,13 @@ def run_script(path, arguments=()):
 
 
 def run_module(name, arguments=()):
-    """Runs an importable module as ``__main__``, as ``python -m`` does; gives its globals."""
+    """Runs an importable module as ``__main__``, like ``python -m``; returns its globals."""
     with _started_with([name, *arguments], os.getcwd()):
         return runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def cannot_run(path):
-    """Why there is no script to run, as a sentence; None if there is one."""
+    """The reason why the path cannot be run, as a sentence; None if it can."""
     if path == "-":
         return None
     if not os.path.exists(path):
@@ -81,7 +81,7 @@ def cannot_run(path):
 
 
 def show(error):
-    """The traceback from the script on, without the frames that started it."""
+    """Prints the traceback, starting with the script's own frames."""
     trace = error.__traceback__
     ours = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<frozen runpy>", "<frozen importlib")
     while trace and trace.tb_frame.f_code.co_filename.startswith(ours):
@@ -90,7 +90,7 @@ def show(error):
 
 
 def run_program(script, module, arguments):
-    """Runs the module, or else the script, and shows what it raises. Gives its exit status."""
+    """Runs the module, or else the script, and prints its exception. Returns its exit status."""
     try:
         if module:
             run_module(module, arguments)

@@ -1,4 +1,4 @@
-"""Modules that stand in for others, made when they are first imported."""
+"""Stand-in modules, created when they are first imported."""
 
 import difflib
 import importlib
@@ -7,12 +7,12 @@ import importlib.machinery
 import sys
 import types
 
-SHOWN = 12  # names, where none is near
+SHOWN = 12  # names listed if none is similar
 
 
 def public(module):
-    """The names that a module offers: those of its ``__all__``; without one, neither private names
-    nor the modules and types it uses."""
+    """The public names of a module: its ``__all__``, or else its names without private ones and
+    without imported modules and types."""
     if hasattr(module, "__all__"):
         return {name: getattr(module, name) for name in module.__all__}
     return {
@@ -25,7 +25,7 @@ def public(module):
 
 
 class Shim(types.ModuleType):
-    """A module whose missing names are errors that help."""
+    """A module with helpful errors for missing names."""
 
     __path__ = ()  # a package: its submodules are in sys.modules
 
@@ -37,7 +37,7 @@ class Shim(types.ModuleType):
         raise AttributeError(_missing(self, name), name=name)
 
 
-# By root of the stand-ins, what is to be had in earnest. torchair comes with torch_npu.
+# The real package for each root of the stand-ins. torchair is part of torch_npu.
 _REAL = {
     "torch_npu": "torch_npu",
     "torch": "torch_npu",
@@ -47,8 +47,8 @@ _REAL = {
 
 
 def _missing(module, name):
-    """The sentence about a name that is not provided: where it is, or what comes near; and what
-    runs the real package."""
+    """The error text for a missing name: where it is found, or a similar name; and how to run the
+    real package."""
     root = module.__name__.partition(".")[0]
     said = _nearest(module, name)
     if root not in _REAL:
@@ -72,7 +72,7 @@ def _nearest(module, name):
 
 
 def publish(name, doc, **names):
-    """A shim of that name, importable, and an attribute of its parent."""
+    """Creates a Shim of that name, makes it importable, and sets it in its parent."""
     module = Shim(name, doc)
     vars(module).update(names)
     return place(name, module)
@@ -82,12 +82,12 @@ _later = {}  # {module: function that publishes it}
 
 
 def publish_later(name, function):
-    """Has the function called when the module is first imported."""
+    """Registers a function to call when the module is first imported."""
     _later[name] = function
 
 
 def place(name, module):
-    """Makes a module importable by that name too."""
+    """Makes a module importable by another name."""
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")
     if parent in sys.modules:
@@ -96,10 +96,10 @@ def place(name, module):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the stand-ins; a module that is not among them is an error that names the nearest."""
+    """Finds the stand-ins; for a missing submodule raises an error with the nearest name."""
 
     def __init__(self, publishers):
-        self.publishers = dict(publishers)  # {root: function that publishes it and its parts}
+        self.publishers = dict(publishers)  # {root: function that publishes it and its submodules}
 
     def find_spec(self, name, path=None, target=None):
         root = name.partition(".")[0]
@@ -112,11 +112,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name in sys.modules:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         parent, _, last = name.rpartition(".")
-        # An error with the module's own name would be dropped by "from parent import last".
+        # "from parent import last" would discard an error that has the module's own name.
         raise ModuleNotFoundError(_missing(sys.modules[parent], last), name=root)
 
     def create_module(self, spec):
         return sys.modules[spec.name]
 
     def exec_module(self, module):
-        """It is complete already."""
+        """Does nothing: the module is complete."""

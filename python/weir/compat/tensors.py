@@ -1,9 +1,9 @@
-"""PyTorch's tensors on the NPU: where the NPU's memory is the host's, they are the CPU's.
+"""PyTorch's tensors on the NPU: CPU tensors, if the NPU's memory is the host's.
 
-A tensor that is moved to the NPU is a copy, as it is there, and is counted as the NPU's
-(``weir.npu.memory_allocated``); so is one that is made there. Moving it again gives the tensor
-itself. ``cpu()`` gives a copy always: what PyTorch's kernels make of the NPU's tensors is the
-NPU's, too, and nothing marks it. While PyTorch traces, a move is nothing.
+Moving a tensor to the NPU copies it, as on a real NPU, and counts it as the NPU's
+(``weir.npu.memory_allocated``); so does creating a tensor there. Moving it again returns the tensor
+itself. ``cpu()`` always returns a copy: results of PyTorch's kernels on NPU tensors also belong to
+the NPU, but are not marked. While PyTorch traces, moves do nothing.
 """
 
 import functools
@@ -24,39 +24,39 @@ _FACTORIES = (
 ).split()
 _METHODS = "new_empty new_empty_strided new_full new_ones new_tensor new_zeros".split()
 
-# Kinds of device that mean the NPU; transfer_to_npu adds "cuda".
+# Device types that mean the NPU; transfer_to_npu adds "cuda".
 names = {"npu"}
 
 
 def _inlined(function):
-    """Lets Dynamo trace the function as a part of others alone. What it stands for is no Python, and
-    Dynamo's own code calls it with numbers that change: compiled by itself, it would be compiled for
-    each number, and its guards take 0.0 and -0.0 for one."""
+    """Lets Dynamo trace the function only as a part of other functions. It replaces a function that
+    is not Python, and Dynamo's own code calls it with varying numbers: compiled separately, it
+    would be compiled for each number, and its guards treat 0.0 and -0.0 as equal."""
     try:
         from torch._dynamo.types import FrameAction, FrameExecStrategy
 
         skip = FrameExecStrategy(FrameAction.SKIP, FrameAction.SKIP)
         torch._C._dynamo.eval_frame.set_code_exec_strategy(function.__code__, skip)
-    except (ImportError, AttributeError):  # a PyTorch that has no such thing
+    except (ImportError, AttributeError):  # this version of PyTorch lacks it
         torch._C._dynamo.eval_frame.skip_code(function.__code__)
     return function
 
 
 @torch._dynamo.assume_constant_result
 def home():
-    """Where PyTorch has the tensors of weir's device."""
+    """PyTorch's device for tensors on weir's device."""
     number = gpu_of(weir.get_device())
     return "cpu" if number is None else f"cuda:{number}"
 
 
 @torch._dynamo.assume_constant_result
 def _check(name):
-    """Refuses what names no NPU; while PyTorch traces, too."""
+    """Raises unless the argument names an NPU, also while PyTorch traces."""
     _check_name(name)
 
 
 def teach():
-    """Makes PyTorch's functions take "npu" for where its memory is."""
+    """Makes PyTorch's functions accept "npu" for the device of its memory."""
     torch.Tensor.npu = _move
     torch.nn.Module.npu = _move_module
     torch.Tensor.is_npu = property(_is_there, doc="Whether the tensor is on weir's device.")
@@ -88,7 +88,7 @@ def is_npu(device):
 
 
 def _place(tensor):
-    """The tensor itself if the NPU has it; else a copy that it has."""
+    """Returns the tensor if it is on the NPU, else a copy on the NPU."""
     if tensor.device.type != "cpu" or torch.compiler.is_compiling():
         return tensor
     if is_held(tensor.untyped_storage()):
@@ -97,7 +97,7 @@ def _place(tensor):
 
 
 def _count(tensor):
-    """The tensor, counted as the NPU's."""
+    """Counts the tensor as the NPU's and returns it."""
     if not torch.compiler.is_compiling() and type(tensor) in (torch.Tensor, torch.nn.Parameter):
         if tensor.device.type == "cpu":
             hold(tensor.untyped_storage())
@@ -128,7 +128,8 @@ def _is_there(self):
 
 
 def _home_for(args, kwargs):
-    """The arguments with where the NPU's memory is for 'npu', and whether any said so."""
+    """Replaces 'npu' in the arguments by the device of its memory; also returns whether it
+    occurred."""
     asked = False
     for name in ("device", "map_location", "device_type"):
         if is_npu(kwargs.get(name)):
@@ -143,7 +144,7 @@ def _home_for(args, kwargs):
 
 
 def _renamed(function):
-    """The function with 'npu' among its arguments taken for the memory it is in."""
+    """Wraps the function: replaces 'npu' in its arguments by the device of the NPU's memory."""
 
     @_inlined
     @functools.wraps(function)
@@ -155,7 +156,7 @@ def _renamed(function):
 
 
 def _moving(to):
-    """Tensor.to, which places what is sent to the NPU there."""
+    """Wraps Tensor.to: copies tensors that are moved to the NPU."""
 
     @_inlined
     @functools.wraps(to)
@@ -181,7 +182,7 @@ def _moving_module(to):
 
 
 def _making(function):
-    """A factory, whose tensors for the NPU are counted; so are those like one of the NPU's."""
+    """Wraps a factory: counts tensors created on the NPU, or like a tensor on the NPU."""
 
     @_inlined
     @functools.wraps(function)
@@ -205,7 +206,7 @@ def _is_counted(x):
 
 
 def _to_host(cpu):
-    """Tensor.cpu, which gives memory of its own where the NPU's is the host's."""
+    """Wraps Tensor.cpu: returns a copy if the NPU's memory is the host's."""
 
     @_inlined
     @functools.wraps(cpu)
@@ -219,7 +220,7 @@ def _to_host(cpu):
 
 
 def _cast_where_it_is(init):
-    """torch.autocast("npu") casts what its tensors' own kind of device computes."""
+    """Makes torch.autocast("npu") apply to the device type of the NPU's tensors."""
 
     @_inlined
     @functools.wraps(init)
@@ -231,8 +232,8 @@ def _cast_where_it_is(init):
 
 
 def _recording(record_stream):
-    """Tensor.record_stream for weir's streams. The host's memory is used by nobody once its tensor
-    is gone: calls return when their results are there."""
+    """Wraps Tensor.record_stream for weir's streams. For host memory it does nothing: calls return
+    after their results are computed, so no queued work uses a freed tensor."""
 
     @_inlined
     @functools.wraps(record_stream)
@@ -246,8 +247,8 @@ def _recording(record_stream):
 
 
 def _trace_recording():
-    """While PyTorch traces, record_stream of weir's streams is nothing: a plan knows who uses
-    what. Dynamo handles the method by itself and knows PyTorch's streams alone."""
+    """Makes record_stream of weir's streams do nothing while PyTorch traces: a plan tracks uses of
+    memory itself. Dynamo's own handling of the method supports PyTorch's streams only."""
     from torch._dynamo.variables import ConstantVariable, TensorVariable
 
     traced = getattr(TensorVariable, "method_record_stream", None)
@@ -262,7 +263,7 @@ def _trace_recording():
     TensorVariable.method_record_stream = method_record_stream
 
 
-# ---- pinned memory: the host's memory is as near to the NPU as it gets ----
+# ---- pinned memory: simulated, as the NPU uses the host's memory ----
 
 _pinned = weakref.WeakSet()  # storages
 
@@ -274,7 +275,7 @@ def _remember_pinned(tensor):
 
 @_inlined
 def _pin(self, device=None):
-    """A copy in memory that counts as pinned; itself if it is there."""
+    """Returns a copy that counts as pinned; the tensor itself if it does already."""
     return self if _is_pinned(self) else _remember_pinned(self.clone())
 
 

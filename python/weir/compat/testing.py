@@ -21,13 +21,14 @@ __all__ = [
 
 
 class TestCase(unittest.TestCase):
-    """unittest's, with comparisons of tensors."""
+    """unittest.TestCase with comparisons of tensors."""
 
     precision = 1e-5
     maxDiff = None
 
     def assertEqual(self, x, y, prec=None, message="", **options):
-        """Equal; numbers and tensors up to ``prec``, parts of lists and dicts each."""
+        """Asserts equality: numbers and tensors up to ``prec``, lists and dicts element by
+        element."""
         prec = self.precision if prec is None else prec
         if isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor):
             torch.testing.assert_close(
@@ -44,7 +45,7 @@ class TestCase(unittest.TestCase):
             super().assertEqual(x, y, message or None)
 
     def assertRtolEqual(self, x, y, prec=1e-4, prec16=1e-3, auto_trans_dtype=False, message=None):
-        """Equal up to a relative error that suits the type."""
+        """Asserts equality up to a relative error that depends on the type."""
         for a, b in zip(*(v if isinstance(v, (list, tuple)) else [v] for v in (x, y))):
             a, b = torch.as_tensor(a).detach(), torch.as_tensor(b).detach()
             if not auto_trans_dtype:
@@ -56,7 +57,7 @@ class TestCase(unittest.TestCase):
             )
 
     def assertExpectedRaises(self, kind, function, *args, **kwargs):
-        """The call raises."""
+        """Asserts that the call raises."""
         self.assertRaises(kind, function, *args, **kwargs)
 
 
@@ -66,7 +67,7 @@ def run_tests():
 
 
 def _any_device(*names):
-    """A decorator that runs the test: weir's devices stand for all kinds."""
+    """A decorator that always runs the test: weir's devices count as all kinds."""
     return lambda thing: thing
 
 
@@ -74,13 +75,13 @@ SupportedDevices = SkipIfNotGteCANNVersion = _any_device
 
 
 def skipIfUnsupportMultiNPU(count):
-    """A decorator that skips the test where there are fewer NPUs."""
+    """A decorator that skips the test if there are fewer NPUs."""
     there = torch.npu.device_count()
     return unittest.skipIf(there < count, f"needs {count} NPUs, and there are {there}")
 
 
 def get_npu_device():
-    """Where tests put their tensors."""
+    """The device for the tests' tensors."""
     return "npu:0"
 
 
@@ -92,12 +93,12 @@ def create_common_tensor(item, minValue, maxValue, device=None):
 
 
 def freeze_rng_state():
-    """A context in which random numbers do not go on."""
+    """A context that restores the state of the random number generator."""
     return torch.random.fork_rng(devices=[])
 
 
 def Dtypes(*dtypes):
-    """Marks a test for one run with each type; see instantiate_tests."""
+    """Marks a test to run once with each type; see instantiate_tests."""
 
     def mark(function):
         function.weir_dtypes = dtypes
@@ -107,7 +108,7 @@ def Dtypes(*dtypes):
 
 
 def instantiate_tests(cls):
-    """Makes a test of each type that a method is marked with."""
+    """Makes one test per type with which a method is marked."""
     for name, function in list(vars(cls).items()):
         for dtype in getattr(function, "weir_dtypes", ()):
             made = functools.partialmethod(function, dtype)

@@ -12,7 +12,7 @@ from . import accelerator, distributed, extras, graphs, profiler, shim, tensors
 
 def publish():
     """Makes the modules and teaches PyTorch the device's name."""
-    gpu.of_default()  # says so if PyTorch cannot be where weir is
+    gpu.of_default()  # raises if PyTorch cannot use weir's GPU
     npu = _publish_modules()
     if not torch.cuda.is_available():
         _name_the_device(npu)
@@ -65,7 +65,7 @@ def _publish_modules():
 
 
 def _cuda_graphs():
-    """On a GPU PyTorch captures by itself."""
+    """On a GPU, uses PyTorch's own graphs."""
 
     class graph(torch.cuda.graph):
         def __init__(self, npu_graph, pool=None, stream=None, **options):
@@ -98,7 +98,8 @@ def _testing():
 
 
 def _name_the_device(npu):
-    """Makes torch.device("npu:0") a device: it takes the one name that PyTorch leaves to others."""
+    """Makes torch.device("npu:0") valid, by renaming the one device type that PyTorch leaves
+    free."""
     if torch._C._get_privateuse1_backend_name() != "npu":
         torch.utils.rename_privateuse1_backend("npu")
-    npu._is_in_bad_fork = lambda: False  # asked by torch.manual_seed
+    npu._is_in_bad_fork = lambda: False  # called by torch.manual_seed

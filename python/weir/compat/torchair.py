@@ -6,7 +6,7 @@ import torch
 
 import weir
 
-from .. import _torch  # scopes become operators of PyTorch
+from .. import _torch  # makes scopes operators of PyTorch
 from . import printing, shim
 
 EVENT_LEVEL = 35  # of torchair's logger: between warnings and errors
@@ -71,7 +71,7 @@ def _publish_npugraph_ex():
 
 
 def get_compiler(compiler_config=None):
-    """A compiler of one traced graph, for AOTAutograd: (module, example inputs) to a function."""
+    """Returns a compiler for AOTAutograd: (module, example inputs) -> function."""
     backend = weir.get_npu_backend(compiler_config=compiler_config)
 
     def compile(module, example_inputs):
@@ -87,17 +87,16 @@ def get_compiler(compiler_config=None):
 
 
 def compile_fx(gm, example_inputs=None, options=None):
-    """A compiled graph, for a backend that torch.compile is given."""
+    """Compiles a graph, for use in a backend of torch.compile."""
     return weir.get_npu_backend()(gm, example_inputs, options=options)
 
 
 def patch_for_hcom():
-    """Nothing: collectives in a compiled function run as PyTorch's own."""
+    """Does nothing: collectives in a compiled function run as PyTorch's own."""
 
 
 def register_replacement(search_fn, replace_fn, example_inputs, **options):
-    """Nothing but a warning: weir fuses by its own rules, and what was to be replaced computes the
-    same."""
+    """Only warns: weir fuses by its own rules, and the original operators compute the same."""
     weir.logger.warning(
         "register_replacement has no effect: weir does not replace %s",
         getattr(search_fn, "__name__", search_fn),
@@ -105,14 +104,14 @@ def register_replacement(search_fn, replace_fn, example_inputs, **options):
 
 
 def use_internal_format_weight(model):
-    """The model as it is: weir has one memory format."""
+    """Returns the model unchanged: weir has one memory format."""
     return model
 
 
 def cache_compile(func, *, config=None, backend=None, dynamic=True, cache_dir=None,
                   global_rank=None, tp_rank=None, pp_rank=None, custom_decompositions=None,
                   ge_cache=False, **options):  # fmt: skip
-    """The function compiled, for this process: weir compiles in milliseconds and writes no cache."""
+    """Compiles the function for this process: weir compiles in milliseconds and writes no cache."""
     if not callable(func):
         raise TypeError(f"cache_compile compiles a function, not a {type(func).__name__}")
     made = weir.get_npu_backend(
@@ -122,7 +121,8 @@ def cache_compile(func, *, config=None, backend=None, dynamic=True, cache_dir=No
 
 
 def set_dim_gears(t, dim_gears):
-    """Sizes that a dim will have: {dim: [sizes]}. weir compiles each size when it comes."""
+    """Declares the sizes of dims, {dim: [sizes]}. weir only checks them: it compiles sizes on
+    demand."""
     if not isinstance(t, torch.Tensor) or not isinstance(dim_gears, dict):
         raise AssertionError("set_dim_gears takes a tensor and a dict of dims and sizes")
     for dim, sizes in dim_gears.items():

@@ -1,5 +1,5 @@
-"""``torch_npu.contrib.transfer_to_npu``: a script written for CUDA finds the NPU where it looks for
-the GPU. It is put in place by being imported."""
+"""``torch_npu.contrib.transfer_to_npu``: a script written for CUDA uses the NPU instead of the GPU.
+Importing the module installs it."""
 
 import functools
 
@@ -11,7 +11,7 @@ from . import graphs, shim, tensors
 
 
 def teach():
-    """torch.cuda, "cuda" and nccl mean the NPU from now on. Where the NPU is a GPU they do."""
+    """Makes torch.cuda, "cuda" and nccl mean the NPU. Nothing to do if the NPU is a GPU."""
     if torch.cuda.is_available() and tensors.home() != "cpu":
         return
     tensors.names.add("cuda")
@@ -29,7 +29,7 @@ def teach():
 
 
 def _over_hccl(function):
-    """The function with hccl for nccl."""
+    """Wraps the function: replaces nccl by hccl."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):

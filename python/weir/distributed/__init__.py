@@ -2,9 +2,10 @@
 
     torch.distributed.init_process_group("weir")
 
-Tensors are the host's or of a GPU, processes of one machine. Reductions are made in the order of the
-ranks and give the same bits everywhere (but for ``WEIR_ENGINE=nccl``, of GPUs). A rank that dies, stops
-or calls something else is an error on every rank, with its number, within a second.
+Tensors are on the host or on a GPU; all processes run on one machine. Reductions are computed in
+the order of the ranks and give equal bits everywhere (except with ``WEIR_ENGINE=nccl``, for GPUs).
+If a rank dies, stops or calls something else, every rank gets an error with its number within a
+second.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from ._work import AnyWork, Call, Works, resolve_all
 
 __all__ = ["ProcessGroupWeir"]
 
-_KEPT = []  # groups that plans outlive
+_KEPT = []  # groups that plans still use after they were closed
 
 
 class ProcessGroupWeir(dist.ProcessGroup):
     """The ranks of one machine, each a process. On a GPU :meth:`Work.wait` waits on the host, so that
-    whoever goes on has values, or an error."""
+    the caller has the values, or an error, when it returns."""
 
-    supports_splitting = False  # dist.new_group makes groups anew
+    supports_splitting = False  # dist.new_group creates new groups
 
     def __init__(self, store, rank, size, timeout, name="weir"):
         super().__init__(rank, size)
@@ -42,7 +43,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
         self.seconds = timeout.total_seconds()
         self._sides, self._in_plans, self._joins = {}, {}, collections.Counter()
         self._waiting = None
-        self._together = None  # works of a coalescing manager
+        self._together = None  # the works of an open coalescing manager
         self._barriers = 0
         self._receiving = threading.RLock()
         self._host = self._side_of(torch.device("cpu"))
@@ -83,12 +84,13 @@ class ProcessGroupWeir(dist.ProcessGroup):
         for group in self._in_plans.values():
             try:
                 group.close()
-            except Error:  # plans still have it; to break it would break what others run
+            except Error:  # plans still use it; breaking it would break other ranks' runs
                 _KEPT.append(group)
         self._in_plans = {}
 
     def join(self, device, key, who, name="weir"):
-        """The group of these ranks on weir's device. The n-th of a key meets the n-th of the others."""
+        """Creates the group of these ranks on weir's device. The n-th call with a key meets the
+        others' n-th."""
         self._joins[key] += 1
         key = f"{key} {self._joins[key]}"
         if self.rank() == who[0]:
@@ -105,21 +107,22 @@ class ProcessGroupWeir(dist.ProcessGroup):
         )
 
     def _plan_group(self, device):
-        """The group for collectives of plans on that device. All ranks compile the same calls."""
+        """The group for collectives in plans on that device. All ranks must compile the same
+        calls."""
         if device not in self._in_plans:
             everybody, name = tuple(range(self.size())), self.pg_name[:40] or "weir"
             self._in_plans[device] = self.join(device, "weir in plans", everybody, name)
         return self._in_plans[device]
 
-    # ---- how a call is made ----
+    # ---- making a call ----
 
     def _side_of(self, where):
-        """For tensors of that device of PyTorch's."""
+        """The Side for tensors on that device of PyTorch."""
         if where not in self._sides:
             self._sides[where] = Side(self, where)
         return self._sides[where]
 
-    # ---- calls that are waited for together ----
+    # ---- coalesced calls ----
 
     def _start_coalescing(self, device):
         self._together = []
@@ -150,7 +153,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
     allreduce_coalesced = allreduce
 
     def _combine(self, call, tensor, op, wanted=True):
-        """All ranks' bits, which weir does not reduce."""
+        """Combines all ranks' bits here: weir has no such reduction."""
         packed = _operands.as_bytes(tensor)
         row = call.room(packed.numel() * self.size())
         mine, all_of = call.share(packed), call.share(row)
@@ -174,7 +177,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
                 continue
             after = []
             packed = _operands.numbers(tensor, after)
-            if self.rank() != root:  # its tensor stays as it is
+            if self.rank() != root:  # other ranks keep their tensors unchanged
                 packed, after = packed.clone(), []
             call.finish += after
             mine, name = call.share(packed), _operands.of_type(op, tensor)
@@ -203,12 +206,12 @@ class ProcessGroupWeir(dist.ProcessGroup):
             self._gather_into(call, output, x)
         return call.start(outputs)
 
-    # PyTorch's later names of the same.
+    # PyTorch's newer names for these methods.
     all_gather_single = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
 
     def allgather(self, outputs, inputs, opts=None):
-        """Outputs of different sizes are gathered as they are."""
+        """Gathers tensors; outputs may differ in size."""
         call = Call(self, inputs)
         for outs, x in zip(outputs, inputs):
             packed = _operands.as_bytes(x)
@@ -254,7 +257,7 @@ class ProcessGroupWeir(dist.ProcessGroup):
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
     def reduce_scatter(self, outputs, inputs, opts=None):
-        """Parts of different sizes are parts of the whole reduction."""
+        """Reduces and scatters; parts of different sizes are cut from the whole reduction."""
         op, me, call = _operands.reduction(opts, outputs), self.rank(), Call(self, outputs)
         for output, parts in zip(outputs, inputs):
             _operands.check_parts(parts, self.size(), "reduce_scatter", "inputs")
@@ -327,8 +330,8 @@ class ProcessGroupWeir(dist.ProcessGroup):
         return call.start(tensors, ("to", to))
 
     def recv(self, tensors, source, tag=0):
-        """A message with a tag has it at its end: messages of two ranks come in the order they are
-        sent in, and one of another tag is an error."""
+        """Receives a message. A message carries its tag at its end. Messages between two ranks
+        arrive in the order in which they were sent, so another tag is an error."""
         call = Call(self, tensors, source)
         if tag:
             size = tensors[0].numel() * tensors[0].element_size()
@@ -342,7 +345,8 @@ class ProcessGroupWeir(dist.ProcessGroup):
             return call.start(tensors, ("from", source))
 
     def recv_anysource(self, tensors, tag=0):
-        """Of the host's tensors, or between two ranks: each pair on a GPU has a group of its own."""
+        """Works for host tensors, or with two ranks only: on a GPU each pair of ranks has its own
+        group."""
         call = Call(self, tensors)
         if call.side.gpu and self.size() > 2:
             raise NotImplementedError("backend weir: a receive of a GPU's tensor names its source")
@@ -356,8 +360,8 @@ class ProcessGroupWeir(dist.ProcessGroup):
         return call.start(None)
 
     def monitored_barrier(self, timeout=None, wait_all_ranks=False):
-        """Rank 0 names the first rank that does not come in time, or all of them; the group stays
-        as it is."""
+        """Rank 0 names the first rank that does not arrive in time, or all such ranks; the group is
+        not broken."""
         seconds = timeout.total_seconds() if timeout is not None else self.seconds
         key, self._barriers = f"weir barrier {self._barriers}", self._barriers + 1
         end = time.monotonic() + seconds
@@ -378,11 +382,12 @@ class ProcessGroupWeir(dist.ProcessGroup):
             raise RuntimeError(f"monitored barrier: {answer.decode()} within {seconds:g} s")
 
     def _await(self, key, end):
-        """What the store has there; None if it has nothing until then."""
+        """Waits for a key of the store and returns its value; None if it is not set until
+        ``end``."""
         left = max(end - time.monotonic(), 0.001)
         try:
             self._store.wait([key], datetime.timedelta(seconds=left))
-        except RuntimeError:  # stores have different ones
+        except RuntimeError:  # a timeout; its type depends on the store
             return None
         return self._store.get(key)
 
@@ -392,13 +397,13 @@ def _make(store, rank, size, timeout):
 
 
 def register(name="weir"):
-    """Teaches PyTorch the backend."""
+    """Registers the backend with PyTorch."""
     if not hasattr(dist.Backend, name.upper()):
         dist.Backend.register_backend(name, _make, devices=["cpu", "cuda"])
 
 
 def _teach_monitored_barrier():
-    """PyTorch's function asks for gloo by name."""
+    """Makes torch.distributed.monitored_barrier accept this backend: PyTorch's checks for gloo."""
     theirs = dist.monitored_barrier
 
     @functools.wraps(theirs)

@@ -1,4 +1,4 @@
-"""Operands of collectives: flat and packed, with what brings results back."""
+"""Prepares operands of collectives (flat and contiguous), and copies results back."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _OPS = {
 }
 _KINDS = ("cpu", "cuda")
 _MOVES = "backend weir moves dense tensors of the host and of CUDA GPUs"
-# What weir has no reduction of, and a type that holds all their sums as well.
+# Types that weir cannot reduce, with a wider type that can hold the sums.
 _WIDER = {torch.int16: torch.int32, torch.uint16: torch.int32, torch.uint32: torch.int64}
 
 
-# What is combined here, from the bytes of all.
+# Reductions that are computed here, from the bytes of all ranks.
 _BITS = {
     dist.ReduceOp.BAND: torch.bitwise_and,
     dist.ReduceOp.BOR: torch.bitwise_or,
     dist.ReduceOp.BXOR: torch.bitwise_xor,
 }
-# Of bools: sums of many would begin anew at 256.
+# Reductions of bools, as a sum of u8 would overflow at 256.
 _OF_BOOLS = {"sum": "max", "prod": "min", "max": "max", "min": "min"}
 
 
@@ -36,7 +36,7 @@ def _name_of(op):
 
 
 def reduction(opts, tensors):
-    """weir's name of the reduction, or a function of two tensors."""
+    """weir's name for the reduction, or a function of two tensors."""
     op = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
     found = next((to for known, to in [*_OPS.items(), *_BITS.items()] if op == known), None)
     if found is None:
@@ -44,9 +44,9 @@ def reduction(opts, tensors):
     for tensor in tensors:
         kind = tensor.dtype
         if tensor.is_complex() and found not in ("sum", "mean"):
-            raise ValueError(f"{_name_of(op)} of {kind}: complex numbers are summed and averaged alone")
+            raise ValueError(f"{_name_of(op)} of {kind}: complex numbers can only be summed and averaged")
         if callable(found) and kind.is_floating_point:
-            raise ValueError(f"{_name_of(op)} of {kind}: bits of integers and bools are combined alone")
+            raise ValueError(f"{_name_of(op)} of {kind}: bits exist only for integers and bools")
         if kind == torch.bool and found == "mean":
             raise ValueError(f"{_name_of(op)} of {kind}: bools have no average")
     return found
@@ -57,7 +57,7 @@ def of_type(op, tensor):
 
 
 def device_of(tensors):
-    """The device that they all are on; of none, the host."""
+    """The device of all tensors; the host if there are none."""
     found = {tensor.device for tensor in tensors}
     if len(found) > 1:
         raise ValueError(f"backend weir: tensors of a call are on {sorted(map(str, found))}")
@@ -73,7 +73,7 @@ def _check(tensor):
 
 
 def numbers(tensor, finish):
-    """The tensor for a reduction; a copy, if weir cannot reduce it where it is."""
+    """Returns the tensor for a reduction, or a copy if weir cannot reduce it in place."""
     _check(tensor)
     flat = tensor.detach()
     if flat.is_complex():
@@ -86,7 +86,7 @@ def numbers(tensor, finish):
 
 
 def as_bytes(tensor, finish=None):
-    """The bytes of a tensor, to be moved; with `finish`, it is written."""
+    """Returns the bytes of a tensor to be moved. With `finish` the tensor will be written."""
     _check(tensor)
     flat = tensor.detach()
     packed = flat.contiguous()
@@ -107,13 +107,14 @@ def check_parts(parts, ranks, what, name):
 
 
 def apart(x, out):
-    """The input, copied if the output is of the same memory: peers read it while that is written."""
+    """Returns the input, or a copy if the output overlaps it: peers read it while that is
+    written."""
     same = x.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()
     return x.clone() if same else x
 
 
 def split_bytes(rows, tensor, ranks):
-    """Bytes for each rank, from rows of the first dim."""
+    """Converts rows of the first dim per rank to bytes per rank."""
     if not rows:
         if not tensor.dim() or tensor.shape[0] % ranks:
             raise ValueError(f"all_to_all: {tuple(tensor.shape)} has no {ranks} equal parts")
@@ -151,7 +152,7 @@ def take_tagged(row, tensor, tag, source):
 
 
 def combine(row, output, op):
-    """Rows of bytes, one of each rank, in the order of the ranks."""
+    """Combines rows of bytes, one per rank, in the order of the ranks."""
     size = output.numel() * output.element_size()
     parts = [row[at : at + size].clone().view(output.dtype) for at in range(0, row.numel(), size or 1)]
     if parts:

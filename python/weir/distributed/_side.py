@@ -1,4 +1,4 @@
-"""Groups of one kind of memory: the host's, or a GPU's."""
+"""Groups for one kind of memory: the host's, or a GPU's."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from .._create import from_dlpack
 
 
 def engine_for(device):
-    """What WEIR_ENGINE asks for, where the device can have it."""
+    """The engine in WEIR_ENGINE, if the device supports it."""
     asked = os.environ.get("WEIR_ENGINE") or None
     return asked if asked != "nccl" or device.name.startswith("cuda") else "shm"
 
 
 class Side:
-    """weir's device for the tensors of one of PyTorch's, with groups of ranks on it. A group is made
-    when its ranks first call on it, and they wait for each other there; those of the host at once.
+    """weir's device for the tensors on one of PyTorch's devices, with its groups of ranks. A group
+    is created at its ranks' first call, where the ranks wait for each other; groups of the host are
+    created at once.
 
-    Messages of a GPU have a group for each pair of ranks, since the others do not call."""
+    On a GPU messages use a group per pair of ranks, since the other ranks make no call."""
 
     def __init__(self, owner, where):
         self.owner, self.where = owner, where
@@ -33,10 +34,10 @@ class Side:
         self._lock = threading.Lock()
 
     def _open(self, options):
-        """weir's device, and what PyTorch's is if it is a GPU."""
+        """Opens weir's device, and for a GPU PyTorch's side of it."""
         if self.where.type == "cpu":
             return _C.Device(f"cpu:cores=2,{options}"), None
-        from .._torch.gpu import Gpu  # with all of the backend for torch.compile
+        from .._torch.gpu import Gpu  # late: this imports the whole backend for torch.compile
 
         device = _C.Device(f"cuda:{self.where.index},{options}")
         return device, Gpu(device, self.where.index)
@@ -56,7 +57,7 @@ class Side:
         return self.owner.join(self.device, key, who)
 
     def with_peer(self, peer):
-        """The group that messages of these two are in, and the peer's rank there."""
+        """The group for messages with the peer, and the peer's rank in it."""
         if not self.gpu or self.owner.size() == 2:
             return self.group(), peer
         pair = tuple(sorted((self.owner.rank(), peer)))
@@ -65,20 +66,20 @@ class Side:
     # ---- tensors and streams ----
 
     def share(self, tensor):
-        """As a tensor of weir. What PyTorch has queued for it is waited for by the stream."""
+        """Wraps a tensor for weir; the stream waits for PyTorch's queued work on it."""
         if not self.gpu:
             return from_dlpack(tensor, self.device)
         return _C.from_capsule(tensor.__dlpack__(stream=-1), self.device)
 
     def stream(self, key):
-        """Collectives are in order; each pair of ranks has a stream for each direction."""
+        """The stream for a call: one for all collectives, one per pair of ranks and direction."""
         if key not in self._streams:
             self._streams[key] = _C.Stream(device=self.device)
         return self._streams[key]
 
     @contextlib.contextmanager
     def calls_on(self, stream):
-        """Calls go to the stream, after what PyTorch's current one has."""
+        """A context in which calls go to the stream, ordered after PyTorch's current stream."""
         if self.gpu:
             if self.gpu.is_recording():
                 raise RuntimeError("backend weir: PyTorch cannot capture collectives into a CUDA graph")
@@ -91,7 +92,7 @@ class Side:
             before.set_current()
 
     def waits(self):
-        """Whether calls are over when they return."""
+        """Whether calls have completed when they return."""
         if self.gpu is None:
             return False
         from .._torch.gpu import is_lazy
@@ -99,7 +100,7 @@ class Side:
         return is_lazy()
 
     def settle(self):
-        """What PyTorch's current stream has is over."""
+        """Waits for the work on PyTorch's current stream."""
         if self.gpu:
             self.gpu.current().synchronize()
 
@@ -108,6 +109,6 @@ class Side:
 
 
 def new_address():
-    """Where ranks meet: a file that nobody has."""
+    """Returns the name of a new file at which ranks meet."""
     name = f"weir-{os.geteuid()}-{uuid.uuid4().hex}"
     return os.path.join(tempfile.gettempdir(), name)

@@ -1,4 +1,4 @@
-"""Collectives under way, as PyTorch waits for them."""
+"""Collectives in flight, for which PyTorch waits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import _operands
 
 
 class Call:
-    """A collective, or several, before it is made: ``group`` is the one that it is of, ``peer`` the
-    peer's rank in it."""
+    """A collective, or several, before it is queued. ``group`` is its group, ``peer`` the peer's
+    rank in that group."""
 
     def __init__(self, owner, tensors, peer=None):
         self.owner = owner
@@ -24,14 +24,14 @@ class Call:
             self.group = self.side.group()
         else:
             self.group, self.peer = self.side.with_peer(peer)
-        self.finish = []  # called once it is over
+        self.finish = []  # functions to call after it has completed
         self._commands, self._keep = [], []
 
     def room(self, size):
         return torch.empty(size, dtype=torch.uint8, device=self.side.where)
 
     def share(self, tensor):
-        """As weir's group takes it."""
+        """Wraps a tensor for weir's group."""
         shared = self.side.share(tensor)
         self._keep += [tensor, shared]
         return shared
@@ -40,7 +40,7 @@ class Call:
         self._commands.append(command)
 
     def exchange(self, x, out, send, recv):
-        """Bytes for and from each rank."""
+        """Exchanges bytes with each rank."""
         mine, all_of = self.share(x), self.share(out)
         self.add(lambda g: g.all_to_all(mine, all_of, send, recv))
 
@@ -57,13 +57,13 @@ class Call:
         event.record(stream)
         work = Work(self, event, self._keep, result)
         if self.peer is None and self.side.waits():
-            work._settle()  # a message is not waited for: everybody may send first
+            work._settle()  # messages are not waited for: all ranks may send before they receive
         if self.owner._together is not None:
             self.owner._together.append(work)
         return work
 
     def _raise_broken(self, error):
-        """As an error of the backend, if it is because the group is broken."""
+        """Raises an error of the backend if the group is broken."""
         try:
             self.group.check()
         except Exception as reason:
@@ -71,14 +71,14 @@ class Call:
 
 
 class Work(dist._Work):
-    """A collective under way."""
+    """A collective in flight."""
 
     def __init__(self, call, event, keep, result):
         super().__init__()
         self._owner, self._side, self._group = call.owner, call.side, call.group
         self._event = event
         self._keep = keep  # tensors that the stream reads and writes
-        self._finish = call.finish  # called once, when the event has passed
+        self._finish = call.finish  # called once, after the event
         self._result = result
         self._lock = threading.Lock()
         self._future = None
@@ -94,7 +94,7 @@ class Work(dist._Work):
         return True
 
     def _settle(self):
-        """It is over, or has failed, which wait says."""
+        """Waits until the collective has completed or failed; `wait` raises the failure."""
         try:
             self._event.synchronize()
         except Exception:
@@ -104,7 +104,7 @@ class Work(dist._Work):
         end, nap = time.monotonic() + seconds, 1e-5
         while not self.is_completed():
             if time.monotonic() > end:
-                raise dist.DistBackendError(f"a collective was not over after {seconds:g} s")
+                raise dist.DistBackendError(f"a collective has not completed after {seconds:g} s")
             time.sleep(nap)
             nap = min(2 * nap, 1e-3)
 
@@ -117,7 +117,7 @@ class Work(dist._Work):
                 self._group.check()
                 for function in self._finish:
                     function()
-            except Exception as error:  # to whoever waits, and to the future
+            except Exception as error:  # raised in `wait`, and stored in the future
                 self._error = dist.DistBackendError(str(error))
                 self._error.__cause__ = error
             self._over = True
@@ -146,7 +146,7 @@ class Work(dist._Work):
         return self._future
 
     def resolve(self):
-        """On a thread of its own: others must not read before what finished it is over."""
+        """Runs on its own thread: others must not read before the finishing functions are done."""
         self._complete()
         self._side.settle()
         if self._error:
@@ -156,14 +156,14 @@ class Work(dist._Work):
 
 
 class AnyWork(Work):
-    """A receive from whichever rank has sent something first: looked for while it is waited for."""
+    """A receive from any rank, whichever sends first. `wait` looks for a message."""
 
     def __init__(self, owner, call, tensors, tag):
         super().__init__(call, None, None, tensors)
         self._tensors, self._tag, self._found, self._source = tensors, tag, None, None
 
     def _look(self):
-        """Whether one has been found by now."""
+        """Whether a message has arrived."""
         with self._owner._receiving:
             ranks = (rank for rank in range(self._owner.size()) if rank != self._owner.rank())
             if self._found is None:
@@ -197,10 +197,10 @@ class AnyWork(Work):
 
 
 class Works(Work):
-    """Several as one."""
+    """Several works as one."""
 
     def __init__(self, owner, works):
-        host = Call(owner, [])  # for the future, which gives no tensors
+        host = Call(owner, [])  # for the future, which has no tensors
         super().__init__(host, None, works, [])
 
     def _complete(self):

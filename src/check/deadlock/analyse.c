@@ -1,10 +1,10 @@
-/* From a program to findings. */
+/* Analyses a program and adds findings to a report. */
 #include <string.h>
 
 #include "check/deadlock/story.h"
 #include "check/deadlock/trial.h"
 
-/* What may be looked at: states of one exploration, visits for each, and for all remedies. */
+/* Bounds: states of one exploration, visits per state, and the same for all remedies. */
 #define DEFAULT_STATES 200000
 #define STEPS_PER_STATE 50
 #define REMEDY_STEPS ((size_t)4000000)
@@ -33,7 +33,7 @@ static int count_of(const struct weir__check_program *p, const char *name, int r
     return n;
 }
 
-/* A rank that should be at the rendezvous and is not. */
+/* Returns a rank that must call the rendezvous and does not, or -1. */
 static int absent_of(const struct weir__check_program *p, const struct weir__check_rendezvous *m)
 {
     int absent = -1;
@@ -67,8 +67,8 @@ static bool add_missing(struct analysis *a)
             has = m->op[r] < 0 ? has : r;
         f.text = weir__report_text(
             a->r,
-            "collective '%s' is issued %d times by rank %d but %d times by rank %d: number %d "
-            "never comes together",
+            "collective '%s' is issued %d times by rank %d but %d times by rank %d: call %d "
+            "never completes",
             m->name, count_of(p, m->name, has), has, count_of(p, m->name, lacks), lacks, m->k + 1);
         weir__report_line(a->r, &nodes,
                           weir__report_text(a->r, "%s", p->ranks[has].ops[m->op[has]].name));
@@ -80,7 +80,7 @@ static bool add_missing(struct analysis *a)
     return any;
 }
 
-/* Streams that come to a stop even with cores for all. */
+/* Adds a finding for streams that stop even if cores are unlimited. */
 static weir_status add_stuck(struct analysis *a)
 {
     weir_finding f = {.kind = WEIR_FINDING_EVENT_CYCLE, .is_error = true};
@@ -101,14 +101,14 @@ static weir_status add_stuck(struct analysis *a)
     weir__describe_cycle(a->r, a->p, &a->x.deadlock, &cycle, &lines);
     weir__free(cycle.waits);
     if (f.kind == WEIR_FINDING_COLLECTIVE_ORDER) {
-        f.text = "ranks come to their collectives in different orders and wait for each other, "
-                 "whatever the cores";
+        f.text = "ranks issue their collectives in different orders and wait for each other, "
+                 "however many cores there are";
         f.remedy.text = "issue the collectives of a stream in the same order on every rank, or put "
                         "them on streams of their own";
     } else {
         f.text = weir__report_text(
             a->r, "%d operators wait for each other: none of them can ever run", nodes.n);
-        f.remedy.text = "take one of these waits out, or change the order on the stream";
+        f.remedy.text = "remove one of these waits, or change the order on the stream";
     }
     f.cycle = weir__report_lines(a->r, &lines, &f.ncycle);
     f.nodes = weir__report_lines(a->r, &nodes, &f.nnodes);
@@ -137,7 +137,7 @@ weir_status weir__check_stuck(struct weir__check_program *p, struct weir__report
 
 /* ---- core deadlocks ---- */
 
-/* Operators of the cycle, then others that hold cores or want them. */
+/* Lists the operators of the cycle, then the others that hold cores or wait for them. */
 static void list_blocked(struct analysis *a, const struct weir__deadlock *deadlock,
                          const struct weir__cycle *cycle, struct weir__lines *names)
 {
@@ -173,7 +173,7 @@ static const char *join_names(struct weir__report *r, const struct weir__lines *
     return names->n > most ? weir__report_text(r, "%s and %d more", text, names->n - most) : text;
 }
 
-/* A remedy for all policies that were asked for, or else for this one. */
+/* Finds a remedy for all requested policies, or failing that for this one. */
 static weir_status find_remedy(struct analysis *a, enum weir__policy policy,
                                const struct weir__lines *names, weir_remedy *out)
 {
@@ -246,7 +246,7 @@ static weir_status explore(struct analysis *a, enum weir__policy policy)
 
 /* ---- demands ---- */
 
-/* An operator that needs more cores at once than there are never starts. */
+/* Adds a finding for each operator that needs more cores at once than exist: it never starts. */
 static weir_status add_demands(struct analysis *a)
 {
     struct weir__lines told = {0};

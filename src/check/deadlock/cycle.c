@@ -7,7 +7,7 @@ struct search {
     const struct weir__deadlock *deadlock;
     int *base;
     struct visit {
-        int search, from; /* the last that came here, and from where */
+        int search, from; /* the last search that visited it, and its predecessor there */
         int why;
     } * visits;
     int *queue;
@@ -39,7 +39,7 @@ bool weir__deadlock_is_ready(const struct weir__check_program *p,
     return deadlock->heads[deadlock->first[rank] + o->stream].position == o->position;
 }
 
-/* Returns whether the search came back to its root. */
+/* True if the search has returned to its root. */
 static bool reach(struct search *s, int from, int rank, int op, int why)
 {
     int v = s->base[rank] + op;
@@ -75,7 +75,7 @@ static bool reach_others(struct search *s, int v, int rank, const struct weir__c
     return false;
 }
 
-/* Cores that streams other than the two hold. */
+/* Counts the cores that streams other than `a` and `b` hold. */
 static int held_by_others(const struct search *s, int rank, int a, int b, bool cube)
 {
     int n = 0;
@@ -94,12 +94,12 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
     int cube = r->cube - blocks * o->cube + own->cube;
     int vector = r->vector - blocks * o->vector + own->vector;
 
-    /* Free cores less what it still needs. A kind below 0 is short. */
+    /* Free cores minus the cores it still needs: a negative kind is short. */
     for (int t = 0; t < r->nstreams; t++) {
         cube -= head_of(s, rank, t)->cube;
         vector -= head_of(s, rank, t)->vector;
     }
-    /* First pass: only indispensable holders. */
+    /* First pass: only holders without whose cores the operator cannot start. */
     for (int must = 1; must >= 0; must--) {
         bool any = false;
 
@@ -123,7 +123,7 @@ static bool reach_holders(struct search *s, int v, int rank, const struct weir__
     return false;
 }
 
-/* Everything that v waits for. */
+/* Visits every operator that v waits for. */
 static bool reach_from(struct search *s, int v)
 {
     int rank = weir__check_rank_of(s->base, s->p->nranks, v), op = v - s->base[rank];
@@ -142,7 +142,7 @@ static bool reach_from(struct search *s, int v)
     return false;
 }
 
-/* The length of the shortest cycle through v, 0 if there is none. */
+/* Returns the length of the shortest cycle through v, 0 if there is none. */
 static int search_from(struct search *s, int v)
 {
     int length = 0;
@@ -165,7 +165,7 @@ static int search_from(struct search *s, int v)
     return 0;
 }
 
-/* The cycle through v that the last search found, from v on. */
+/* Copies the cycle through v that the last search found, starting at v. */
 static weir_status keep_cycle(struct search *s, int v, int length, struct weir__cycle *out)
 {
     int at = v;
@@ -186,7 +186,7 @@ static weir_status keep_cycle(struct search *s, int v, int length, struct weir__
 weir_status weir__deadlock_cycle(const struct weir__check_program *p,
                                  const struct weir__deadlock *deadlock, struct weir__cycle *out)
 {
-    const int plenty = 512; /* streams to start from */
+    const int plenty = 512; /* searches; after that, any cycle found so far is short enough */
     struct search s = {.p = p, .deadlock = deadlock};
     int n = 0, best = 0, best_at = -1, tried = 0;
     weir_status st = WEIR_OK;

@@ -1,30 +1,30 @@
-/* Explores the orders in which rendezvous can take place, and whether all ranks can come to rest
- * while none of the remaining rendezvous can.
+/* Explores the orders in which rendezvous can complete, and looks for a deadlock after each.
  *
- * A node is the set of states of each rank after some rendezvous. It deadlocks if there is a choice
- * of one way to come to rest per rank such that no rendezvous is waited for by all its ranks. */
+ * A node holds, for each rank, the set of states that the rank can be in after some sequence of
+ * rendezvous. The node has a deadlock if one ending (a state without successors) can be chosen per
+ * rank such that some rank is unfinished and no rendezvous has all its ranks waiting for it. */
 #include "check/deadlock/explore.h"
 
 #include <string.h>
 
-/* Rendezvous that are waited for at a node fit a word; ways to combine them are bounded. */
+/* The rendezvous that ranks wait for at a node are bits of one word; choices are bounded. */
 enum { MAX_PENDING = 64, MAX_CHOICES = 4096 };
 
 struct node {
     int parent, rendezvous; /* how it was reached */
 };
 
-/* What the ranks so far have in common, and how. */
+/* One ending for each of the ranks 0..r. */
 struct choice {
-    uint64_t waiting; /* rendezvous that all of them who belong to it wait for */
-    bool unfinished;
+    uint64_t waiting; /* rendezvous for which all their members among these ranks wait */
+    bool unfinished;  /* some of these ranks have not finished */
     int parent, ending;
 };
 
 struct explorer {
     const struct weir__check_program *p;
     struct weir__budget *budget;
-    struct weir__space *kinds; /* of ranks that run the same program */
+    struct weir__space *kinds; /* one for all ranks that run the same program */
     int nkinds;
     int *kind_of; /* by rank */
     struct node *nodes;
@@ -34,7 +34,7 @@ struct explorer {
     struct weir__index by_node;
     int pending[MAX_PENDING];
     int npending;
-    /* choices[first[r] .. first[r+1]-1] are those of ranks 0..r */
+    /* choices[first[r] .. first[r+1]-1] are the choices for ranks 0..r */
     struct choice *choices;
     int nchoices, cap_choices;
     int *first;
@@ -101,13 +101,13 @@ static bool add_node(struct explorer *e, const int *sets, int parent, int rendez
     return true;
 }
 
-/* Ranks of one kind belong to the same rendezvous. */
+/* True if the rank is a member of the rendezvous. Ranks of one kind have the same memberships. */
 static bool belongs(const struct explorer *e, int rank, int rendezvous)
 {
     return e->p->rendezvous[rendezvous].op[rank] >= 0;
 }
 
-/* The node after the rendezvous, if all its ranks can be waiting for it. */
+/* Adds the node after the rendezvous, if all its ranks can be waiting for it. */
 static bool meet(struct explorer *e, int node, int rendezvous, int *sets)
 {
     for (int k = 0; k < e->nkinds; k++) {
@@ -125,7 +125,7 @@ static bool meet(struct explorer *e, int node, int rendezvous, int *sets)
     return add_node(e, sets, node, rendezvous);
 }
 
-/* ---- rest ---- */
+/* ---- endings ---- */
 
 static bool pending_bit(struct explorer *e, int rendezvous, uint64_t *bit)
 {
@@ -149,7 +149,7 @@ static bool add_choice(struct explorer *e, int from, struct choice c)
         const struct choice *old = &e->choices[i];
 
         if (!(old->waiting & ~c.waiting) && old->unfinished >= c.unfinished)
-            return true; /* that one is at least as bad */
+            return true; /* the old choice deadlocks wherever the new one would */
     }
     if (e->nchoices - from >= MAX_CHOICES) {
         e->budget->spent = true;
@@ -166,7 +166,7 @@ static const struct weir__set *set_of(const struct explorer *e, int node, int ki
     return &e->kinds[kind].sets[e->sets[(size_t)node * (size_t)e->nkinds + (size_t)kind]];
 }
 
-/* All that somebody can wait for when it comes to rest. */
+/* Collects every rendezvous that some rank waits for in one of its endings. */
 static bool find_pending(struct explorer *e, int node)
 {
     for (int k = 0; k < e->nkinds; k++) {
@@ -185,7 +185,7 @@ static bool find_pending(struct explorer *e, int node)
     return true;
 }
 
-/* Those that the rank does not belong to are none of its business. */
+/* The pending rendezvous of which the rank is no member; it cannot prevent them. */
 static uint64_t foreign_bits(const struct explorer *e, int rank)
 {
     uint64_t bits = 0;
@@ -196,7 +196,7 @@ static uint64_t foreign_bits(const struct explorer *e, int rank)
     return bits;
 }
 
-/* Combines what the ranks before can have in common with what this one can wait for. */
+/* Extends each choice for the ranks before this one by each ending of this rank. */
 static bool choose_for(struct explorer *e, int node, int rank)
 {
     const int kind = e->kind_of[rank];
@@ -237,7 +237,7 @@ static bool choose_for(struct explorer *e, int node, int rank)
     return true;
 }
 
-/* A choice of all ranks that is a deadlock, or -1; -2 on failure. */
+/* Returns a choice for all ranks that is a deadlock, or -1; -2 on failure. */
 static int find_rest(struct explorer *e, int node)
 {
     e->npending = e->nchoices = 0;
@@ -279,20 +279,20 @@ static weir_status join_segments(struct weir__trace *all, struct weir__trace *of
                 if (!weir__grow(&all->events, all->nevents, &all->cap_events, sizeof *all->events))
                     return WEIR_ENOMEM;
                 all->events[all->nevents++] = part->events[j];
-                part->events[j].before = NULL; /* the slots are the whole trace's now */
+                part->events[j].before = NULL; /* the whole trace owns the slots now */
             }
         }
     }
     return WEIR_OK;
 }
 
-/* The rank's way through those of the rendezvous that it belongs to, spread over all of them. */
+/* Replays the rank through the rendezvous of which it is a member, and places the resulting events
+ * in the segments of the whole sequence. */
 static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvous, int n,
                                int ending, struct weir__trace *segments)
 {
     int *own = weir__calloc((size_t)n + 1, sizeof *own), nown = 0;
-    int *place = weir__calloc((size_t)n + 1,
-                              sizeof *place); /* place[i]: the event that the i-th comes after */
+    int *place = weir__calloc((size_t)n + 1, sizeof *place); /* by part: its segment */
     struct weir__trace *parts = weir__calloc((size_t)n + 1, sizeof *parts);
     weir_status st = WEIR_OK;
 
@@ -313,7 +313,7 @@ static weir_status replay_rank(struct explorer *e, int rank, const int *rendezvo
     return st;
 }
 
-/* Writes down the timing that led to the choice at the node. */
+/* Records the timing that leads to the choice at the node. */
 static weir_status write_trace(struct explorer *e, int node, int choice,
                                struct weir__exploration *out)
 {
@@ -353,7 +353,7 @@ static weir_status write_trace(struct explorer *e, int node, int choice,
 void weir__trace_fini(struct weir__trace *trace)
 {
     for (int i = 0; i < trace->nevents; i++)
-        weir__free(trace->events[i].before); /* and after, which is in the same block */
+        weir__free(trace->events[i].before); /* frees `after` too: one allocation holds both */
     weir__free(trace->events);
     *trace = (struct weir__trace){0};
 }
@@ -366,8 +366,8 @@ void weir__exploration_fini(struct weir__exploration *x)
 
 /* ---- the search ---- */
 
-/* *fits: all of them do. *short_of: some rank can be short of cores; if none can, timing
- * does not matter. */
+/* Makes one space per kind of rank. Sets *fits if every kind fits, and *short_of if some rank can
+ * be short of cores; if none can, no timing deadlocks. */
 static weir_status find_kinds(struct explorer *e, const struct weir__check_order *orders,
                               enum weir__policy policy, bool *fits, bool *short_of)
 {
@@ -393,7 +393,7 @@ static weir_status find_kinds(struct explorer *e, const struct weir__check_order
     return WEIR_OK;
 }
 
-/* Failure is out of memory or a spent budget. */
+/* Returns false if memory or the budget ran out. */
 static bool search(struct explorer *e, bool trace, struct weir__exploration *out)
 {
     int *sets = weir__calloc((size_t)e->nkinds, sizeof *sets), pending[MAX_PENDING];
@@ -413,7 +413,8 @@ static bool search(struct explorer *e, bool trace, struct weir__exploration *out
             break;
         }
         ok = choice == -1;
-        /* A rank that waits for a rendezvous still waits at rest, so these are all. */
+        /* A rank that waits for a rendezvous also waits for it in its ending: the endings name
+         * every rendezvous that can complete next. */
         memcpy(pending, e->pending, sizeof pending);
         for (int j = 0, n = e->npending; j < n && ok; j++)
             ok = meet(e, i, pending[j], sets);

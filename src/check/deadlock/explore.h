@@ -1,10 +1,10 @@
-/* Whether a program can deadlock, by exploring every timing. */
+/* Decides whether a program can deadlock by exploring every timing. */
 #ifndef WEIR_CHECK_DEADLOCK_EXPLORE_H
 #define WEIR_CHECK_DEADLOCK_EXPLORE_H
 
 #include "check/deadlock/space.h"
 
-/* One step of a timing: a stream of a rank moves on, or a rendezvous takes place. */
+/* One step of a timing: a stream of a rank takes a step, or a rendezvous completes. */
 struct weir__check_event {
     int rank, stream; /* rank -1: a rendezvous */
     int rendezvous;
@@ -19,12 +19,13 @@ void weir__trace_fini(struct weir__trace *trace);
 
 struct weir__exploration {
     enum { WEIR__SAFE, WEIR__DEADLOCKS, WEIR__TOO_LARGE } verdict;
-    /* Where it deadlocks, if it does and a trace was asked for. */
+    /* The deadlock, if one was found and the caller asked for a trace. */
     struct weir__trace trace;
     struct weir__deadlock deadlock;
 };
 
-/* `orders` by rank. The program runs to its end without cores: weir__check_flow. */
+/* Precondition: the program finishes if cores are unlimited (see weir__check_flow). `orders` is
+ * indexed by rank. */
 weir_status weir__explore(const struct weir__check_program *p,
                           const struct weir__check_order *orders, enum weir__policy policy,
                           struct weir__budget *budget, bool trace, struct weir__exploration *out);
@@ -32,8 +33,8 @@ void weir__exploration_fini(struct weir__exploration *x);
 
 /* ---- replay.c ---- */
 
-/* Finds how the rank gets to a state that comes to rest as `ending` does, with these
- * rendezvous on the way. segments[i] gets the events after i rendezvous, in order. */
+/* Finds the steps by which the rank gets to the state `ending`, with these rendezvous on the way.
+ * segments[i] gets the events between the i-th rendezvous and the next, in order. */
 weir_status weir__check_replay(struct weir__space *s, int rank, const int *rendezvous,
                                int nrendezvous, int ending, struct weir__trace *segments);
 

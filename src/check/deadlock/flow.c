@@ -1,4 +1,4 @@
-/* Running a program without cores: Kahn's algorithm, with rendezvous. */
+/* Runs a program as if cores were unlimited: Kahn's algorithm, with rendezvous. */
 #include "check/deadlock/flow.h"
 
 weir_status weir__deadlock_init(struct weir__deadlock *deadlock,
@@ -32,7 +32,7 @@ struct flow {
     const struct weir__check_program *p;
     struct weir__deadlock *deadlock;
     int *base;
-    int *missing; /* by operator: those before it that are not over */
+    int *missing; /* by operator: predecessors that have not finished */
     int *first;   /* users[first[v] .. first[v+1]-1] wait for v */
     int *users;
     int *arrived; /* by rendezvous */
@@ -74,7 +74,7 @@ static void run_op(struct flow *f, int v)
             end_op(f, i, f->p->rendezvous[o->rendezvous].op[i]);
 }
 
-/* Counts edges first, then puts them in their places. */
+/* Counts edges in the first call (`place` false), stores them in the second. */
 static void link_ops(struct flow *f, int nops, bool place)
 {
     for (int r = 0; r < f->p->nranks; r++) {

@@ -1,15 +1,15 @@
-/* Which operators can run if cores are unlimited, and which of them are ordered. */
+/* Finds which operators can run if cores are unlimited, and which of them are ordered. */
 #ifndef WEIR_CHECK_DEADLOCK_FLOW_H
 #define WEIR_CHECK_DEADLOCK_FLOW_H
 
 #include "check/deadlock/program.h"
 
-/* Where every stream has come to. Streams of rank r are heads[first[r] .. first[r+1]-1]. */
+/* How far every stream has run. The streams of rank r are heads[first[r] .. first[r+1]-1]. */
 struct weir__deadlock {
     int *first; /* nranks + 1 */
     struct weir__deadlock_head {
-        int position;     /* of its first operator that is not over; nops at the end */
-        bool started;     /* it has what it needs to meet the other ranks */
+        int position;     /* of its first unfinished operator; nops at the end */
+        bool started;     /* that operator has all it needs and waits for the other ranks */
         int cube, vector; /* cores it holds */
     } * heads;
 };
@@ -18,26 +18,27 @@ weir_status weir__deadlock_init(struct weir__deadlock *deadlock,
                                 const struct weir__check_program *p);
 void weir__deadlock_fini(struct weir__deadlock *deadlock);
 
-/* Runs every operator that can run, as if there were cores for all. That has one outcome,
- * whatever the timing. *over says whether all came to their end; deadlock says where streams
- * stopped. order[r] lists the operators of rank r as they ended: a topological order. Free
- * the lists, one block, by weir__free(order[0]). */
+/* Runs every operator that can run, as if cores were unlimited. The outcome does not depend on
+ * the timing. Sets *over if all streams finished; `deadlock` gets where streams stopped. order[r]
+ * lists the operators of rank r in the order they finished, which is a topological order. All
+ * lists are one allocation: free them by weir__free(order[0]). */
 weir_status weir__check_flow(const struct weir__check_program *p, struct weir__deadlock *deadlock,
                              int **order, bool *over);
 
-/* ---- order.c: who can run beside whom ---- */
+/* ---- order.c: which operators can overlap ---- */
 
 struct weir__check_order {
     int nstreams;
-    int *clock; /* by operator, then stream: positions below are over before it starts;
-                 * NULL if that would be too large: then all count as unordered */
+    int *clock; /* by operator, then stream: operators of the stream at lower positions finish
+                 * before the operator starts. NULL if the table would be too large: then
+                 * operators of different streams count as unordered */
 };
 
 weir_status weir__check_order_init(struct weir__check_order *o, const struct weir__check_rank *rank,
                                    const int *order);
 void weir__check_order_fini(struct weir__check_order *o);
 
-/* Neither is over before the other starts. */
+/* True if the two may overlap: neither is ordered before the other. */
 static inline bool weir__check_beside(const struct weir__check_order *o,
                                       const struct weir__check_rank *rank, int a, int b)
 {
@@ -56,9 +57,9 @@ struct weir__demand {
 };
 struct weir__demand weir__check_demand(const struct weir__check_op *op);
 
-/* Whether each kind of core can be short: whether operators that can be active together
- * demand more than there are, and some of them may hold on to them. Where not, nothing
- * ever waits for such a core for good. */
+/* Whether each kind of core can be short for ever: operators that may overlap demand more cores
+ * than exist, and some of them may hold cores while they wait. If a kind is not contended, no
+ * operator waits for such a core for ever. */
 struct weir__contended {
     bool cube, vector;
 };

@@ -4,9 +4,9 @@
 
 enum { MAX_STREAMS = 250, MAX_POSITION = 60000, MAX_BLOCKS = 30000 };
 
-/* ---- which rules ---- */
+/* ---- coarse or fine steps ---- */
 
-/* Cores of a block that can be short. */
+/* The cores of a block, without the kinds that are never short. */
 static struct weir__demand block_cores(const struct weir__machine *m,
                                        const struct weir__check_op *op)
 {
@@ -14,7 +14,7 @@ static struct weir__demand block_cores(const struct weir__machine *m,
                                  m->contended.vector ? op->vector : 0};
 }
 
-/* Coarse steps will do: see the header. */
+/* True if coarse steps suffice: see the header. */
 static bool is_plain(const struct weir__machine *m)
 {
     struct weir__demand unit = {0, 0};
@@ -42,7 +42,7 @@ static bool is_plain(const struct weir__machine *m)
     return true;
 }
 
-/* Collectives take cores that can be short. */
+/* True if a collective takes cores that can be short. */
 static bool has_rendezvous(const struct weir__machine *m)
 {
     for (int i = 0; i < m->rank->nops; i++) {
@@ -62,8 +62,8 @@ weir_status weir__machine_init(struct weir__machine *m, const struct weir__check
     *m = (struct weir__machine){.rank = rank, .policy = policy};
     m->contended = weir__check_contended(rank, order, policy);
     m->fine = !is_plain(m);
-    /* With coarse steps only the oldest waiter is ever short of cores, and all but
-     * collectives give theirs back in the end. */
+    /* With coarse steps only the oldest waiter can be short of cores, and every operator but a
+     * collective frees its cores in the end. So without collectives no waiter waits for ever. */
     if (!m->fine && !has_rendezvous(m))
         m->contended = (struct weir__contended){false, false};
     *fits = rank->nstreams <= MAX_STREAMS;
@@ -107,7 +107,7 @@ static struct weir__demand free_cores(const struct weir__machine *m, const struc
     return left;
 }
 
-/* What it takes of what is left if its turn comes. */
+/* Returns the cores that the operator takes when `left` cores are free and its turn comes. */
 static struct weir__demand share_of(const struct weir__slot_op *op, const struct weir__slot *slot,
                                     struct weir__demand left)
 {
@@ -152,7 +152,8 @@ static void want(const struct weir__machine *m, struct weir__slot *slots, int st
     slots[stream].order = last + 1;
 }
 
-/* The next that wants cores behind (priority, order) of `behind`; -1 at the end. */
+/* Returns the stream whose operator wants cores and follows `behind` in (priority, order); -1 at
+ * the end. */
 static int next_in_turn(const struct weir__machine *m, const struct weir__slot *slots, int behind)
 {
     const struct weir__check_stream *streams = m->rank->streams;
@@ -187,8 +188,8 @@ static bool is_ready(const struct weir__machine *m, const struct weir__slot *slo
     return true;
 }
 
-/* Operators that take no cores that could be short run, or go to their rendezvous, as soon
- * as they can: that takes nothing from anybody. */
+/* Runs operators that take no contended cores, or starts them if they are collectives, as soon as
+ * they are ready. This affects no other operator's cores. */
 static void run_coreless(const struct weir__machine *m, struct weir__slot *slots)
 {
     bool again = true;
@@ -210,7 +211,7 @@ static void run_coreless(const struct weir__machine *m, struct weir__slot *slots
     }
 }
 
-/* The operator is over and its cores are free; nobody has them yet. */
+/* Ends the operator and frees its cores, without giving them to other operators yet. */
 static void end_op(const struct weir__machine *m, struct weir__slot *slots, int stream)
 {
     stop_wanting(m, slots, stream);
@@ -218,8 +219,8 @@ static void end_op(const struct weir__machine *m, struct weir__slot *slots, int 
     run_coreless(m, slots);
 }
 
-/* It has got cores. Returns whether they are free again. */
-static bool go_on(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
+/* Updates the operator's status after it received cores. True if it ended and freed them. */
+static bool use_cores(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
 {
     const struct weir__slot_op *o = &m->ops[op];
     struct weir__slot *slot = &slots[stream];
@@ -253,7 +254,7 @@ static void share_out(const struct weir__machine *m, struct weir__slot *slots)
             slots[s].vector = (uint16_t)(slots[s].vector + share.vector);
             left.cube -= share.cube;
             left.vector -= share.vector;
-            if (go_on(m, slots, s, op)) {
+            if (use_cores(m, slots, s, op)) {
                 left = free_cores(m, slots);
                 next = next_in_turn(m, slots, -1);
             }
@@ -289,9 +290,10 @@ static void end_block(const struct weir__machine *m, struct weir__slot *slots, i
     slots[stream].vector = (uint16_t)(slots[stream].vector - m->ops[op].vector);
 }
 
-/* A block ends while others are left to start. If its cores come back to the operator,
- * nothing has changed but that one less is left, and that may have been the last. */
-static bool go_round(const struct weir__machine *m, struct weir__slot *slots, int stream, int op)
+/* Ends a block while others are left to start. If the operator gets the same cores again, the only
+ * change is one block fewer to start. The step then assumes that this was the last of them. */
+static bool replace_block(const struct weir__machine *m, struct weir__slot *slots, int stream,
+                          int op)
 {
     struct weir__slot before[MAX_STREAMS];
     size_t size = (size_t)m->rank->nstreams * sizeof *slots;
@@ -320,7 +322,7 @@ bool weir__machine_move(const struct weir__machine *m, struct weir__slot *slots,
         return arrive(m, slots, stream, op);
     case WEIR__SLOT_RUN:
         if (m->ops[op].take == WEIR__TAKE_ANY)
-            return go_round(m, slots, stream, op);
+            return replace_block(m, slots, stream, op);
         end_op(m, slots, stream);
         share_out(m, slots);
         return true;

@@ -1,7 +1,7 @@
-/* Which operators can run at the same time, and which cores can run short. */
+/* Finds which operators can overlap, and which kinds of cores can be short. */
 #include "check/deadlock/flow.h"
 
-/* Above these the answer is coarser: everything on other streams counts as unordered. */
+/* Above these sizes the result is coarser: operators of different streams count as unordered. */
 #define MAX_CLOCKS ((size_t)1 << 25)
 #define MAX_PAIRS ((int64_t)1 << 26)
 
@@ -53,9 +53,9 @@ struct weir__demand weir__check_demand(const struct weir__check_op *op)
     return (struct weir__demand){blocks * op->cube, blocks * op->vector};
 }
 
-/* The largest demand on each other stream that can come together with operator a's, per
- * kind of core. Any set of operators that are active together has a member whose sum
- * covers the whole set, so if no sum is too large nothing is. */
+/* Sums the demand of operator a and, for each other stream, the largest demand that can overlap
+ * with it, per kind of core. For any set of operators that are active together, the sum of each
+ * member covers the whole set. So if no sum exceeds the device, no set does. */
 static struct weir__demand sum_beside(const struct weir__check_rank *rank,
                                       const struct weir__check_order *order, int a)
 {
@@ -80,8 +80,8 @@ static struct weir__demand sum_beside(const struct weir__check_rank *rank,
     return sum;
 }
 
-/* The same without a look at the order; `all` counts every core that an operator may
- * take, also those that it can do without. */
+/* Sums the largest demand of each stream and ignores the order. `all` counts every core that an
+ * operator may take, also those that it can run without. */
 static struct weir__demand sum_streams(const struct weir__check_rank *rank, bool all)
 {
     struct weir__demand sum = {0, 0};
@@ -104,8 +104,8 @@ static struct weir__demand sum_streams(const struct weir__check_rank *rank, bool
     return sum;
 }
 
-/* Whoever waits for good waits for cores that somebody holds for good, so only sums around
- * such operators count. */
+/* An operator that waits for ever waits for cores that another operator holds for ever. So only the
+ * sums of operators that hold cores while they wait count. */
 static struct weir__contended find_contended(const struct weir__check_rank *rank,
                                              const struct weir__check_order *order,
                                              enum weir__policy policy)
@@ -127,9 +127,9 @@ static struct weir__contended find_contended(const struct weir__check_rank *rank
     return found;
 }
 
-/* While it is short of one kind of core for a moment only, an operator that takes both
- * kinds holds less of the other than it could, which decides who else gets that. So with
- * such operators a kind matters already if it can be short for a moment. */
+/* An operator that takes both kinds of cores holds fewer of one kind while the other is short, even
+ * if only for a moment, and that decides which other operators get cores. So in a program with such
+ * operators a kind counts as contended even if it can be short only for a moment. */
 struct weir__contended weir__check_contended(const struct weir__check_rank *rank,
                                              const struct weir__check_order *order,
                                              enum weir__policy policy)

@@ -1,4 +1,4 @@
-/* Building programs. */
+/* Builds programs. */
 #include "check/deadlock/program.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ int weir__check_add_stream(struct weir__check_rank *rank, const char *name, int 
     return rank->nstreams++;
 }
 
-/* The rank has a place in the rendezvous, and has been to those of its name before. */
+/* True if the rank has not joined the rendezvous yet, and has joined the one before it. */
 static bool may_join(const struct weir__check_program *p, int rendezvous, int rank,
                      const char *name)
 {

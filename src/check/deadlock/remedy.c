@@ -1,7 +1,7 @@
-/* What would cure a deadlock: remedies are tried, and only what is proved to help is told.
+/* Finds a remedy for a deadlock: tries changes, and reports only a change that is proved to help.
  *
- * First a lower core limit for one operator, gangs before collectives; then one priority
- * for all streams; then an order between two operators; then one limit for all.
+ * The order: a lower core limit for one operator, gangs before collectives; one priority for all
+ * streams; an order between two operators; one limit for all operators that block each other.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ void weir__trial_fini(struct weir__trial *x, const struct weir__check_program *p
     *x = (struct weir__trial){.over = false};
 }
 
-/* The program, as it is changed now, is free of deadlock. */
+/* Sets *clean if the program, with the current change, is proved free of deadlock. */
 static weir_status is_clean(struct weir__trials *t, bool *clean)
 {
     struct weir__trial x;
@@ -68,7 +68,8 @@ static bool is_limited(const struct weir__check_op *op, const char *name)
     return op->take != WEIR__TAKE_NONE && op->obeys && !strcmp(op->name, name);
 }
 
-/* Limits the operator on every rank to that many blocks. `saved` has room for all. */
+/* Limits the operator on every rank to that many blocks. `saved` has room for the limits of all
+ * operators. */
 static void set_limit(struct weir__check_program *p, const char *name, int blocks, int *saved)
 {
     int n = 0;
@@ -92,7 +93,7 @@ static void restore_limits(struct weir__check_program *p, const int *saved)
             p->ranks[r].ops[i].blocks = saved[n++];
 }
 
-/* The most that any of them has; 0 if no limit reaches it. */
+/* Returns the most blocks that an operator of this name has; 0 if core limits do not apply. */
 static int blocks_of(const struct weir__check_program *p, const char *name)
 {
     int most = 0;
@@ -115,8 +116,8 @@ static weir_status try_limit(struct weir__trials *t, const char *name, int block
     return st;
 }
 
-/* Blocks that fit beside the largest demands of all operators that may hold cores at the
- * same time, on the rank where that is least. */
+/* Returns how many blocks fit beside the largest demands of all operators that may hold cores at
+ * the same time; the least over all ranks. */
 static int safe_blocks(const struct weir__trials *t, const struct weir__trial *x, const char *name)
 {
     enum weir__policy policy =
@@ -193,8 +194,8 @@ static void describe_limit(struct weir__trials *t, const char *name, int blocks,
     const char *fits =
         !safe ? ""
               : weir__report_text(t->report,
-                                  ". At %s it fits beside all that it may block at once, "
-                                  "whatever the order",
+                                  ". At %s it fits beside all operators that may hold cores "
+                                  "meanwhile, whatever the order",
                                   limit_words(t->report, op, safe));
 
     *out = (weir_remedy){
@@ -228,7 +229,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     if (!st && safe >= 1 && safe <= most)
         st = try_limit(t, name, safe, saved, &safe_clean);
     for (blocks = most; !st && blocks >= 1; blocks--) {
-        if (!t->steps) { /* too many states: only the safe value is left */
+        if (!t->steps) { /* the budget is spent: fall back to the safe value */
             blocks = safe_clean ? safe : 0;
             clean = safe_clean;
             skipped = true;
@@ -243,7 +244,7 @@ weir_status weir__find_limit(struct weir__trials *t, const char *name, int most,
     return st;
 }
 
-/* The same limit for all of them, if none alone helps. */
+/* Tries one limit for all operators together. */
 static weir_status limit_all(struct weir__trials *t, const struct weir__lines *names,
                              weir_remedy *out)
 {
@@ -262,7 +263,7 @@ static weir_status limit_all(struct weir__trials *t, const struct weir__lines *n
         most = (int)weir__max(most, blocks_of(p, names->at[i]));
     }
     for (blocks = most - 1; blocks >= 1 && t->steps && !st; blocks--) {
-        set_limit(p, "", 0, saved); /* no node has that name: only the saved limits are put back */
+        set_limit(p, "", 0, saved); /* no operator is named "": this only saves the limits */
         for (int i = 0; i < names->n; i++)
             set_limit(p, names->at[i], blocks, saved + n);
         st = is_clean(t, &clean);
@@ -281,7 +282,7 @@ static weir_status limit_all(struct weir__trials *t, const struct weir__lines *n
     return st;
 }
 
-/* ---- other ways ---- */
+/* ---- other remedies ---- */
 
 static weir_status try_one_priority(struct weir__trials *t, weir_remedy *out)
 {
@@ -321,7 +322,7 @@ static int find_op(const struct weir__check_rank *rank, const char *name)
     return -1;
 }
 
-/* `later` runs after `first` on every rank that has both. */
+/* Tries to run `later` after `first` on every rank that has both. */
 static weir_status try_order(struct weir__trials *t, const char *first, const char *later,
                              weir_remedy *out)
 {
@@ -356,7 +357,7 @@ static weir_status try_order(struct weir__trials *t, const char *first, const ch
     return st;
 }
 
-/* Gangs that meet nobody come first: they are the ones in the way. */
+/* True for a gang that is no collective. Remedies change such gangs first: they cause the block. */
 static bool is_gang(const struct weir__check_program *p, const char *name)
 {
     for (int r = 0; r < p->nranks; r++) {

@@ -1,11 +1,12 @@
-/* From the end of a search back to the steps that lead there. */
+/* Reconstructs the steps that lead to the end of a search. */
 #include "check/deadlock/explore.h"
 
 #include <string.h>
 
-/* The states that were walked through between two rendezvous. */
+/* The states that a walk visited between two rendezvous. */
 struct segment {
-    int *states, *came; /* came: place in states; -1 - place in the segment before for seeds */
+    int *states, *came; /* came: the predecessor's index in `states`; for a seed, -1 minus its
+                         * predecessor's index in the segment before */
     int n;
 };
 
@@ -21,12 +22,12 @@ static weir_status keep(struct segment *seg, const struct weir__space *s, int n,
     return WEIR_OK;
 }
 
-/* The walk after the rendezvous, or from the start where there is no segment before. */
+/* Walks from the states after the rendezvous, or from the start if `before` is NULL. */
 static weir_status walk_segment(struct weir__space *s, const struct segment *before, int rendezvous,
                                 struct segment *seg)
 {
     int *seeds, *origin, *came = NULL, cap = 0, n = 0, found = -1;
-    int stamp = ++s->walks; /* seeds are taken once each */
+    int stamp = ++s->walks; /* marks the seeds, so that each is added once */
     size_t most = before ? (size_t)before->n : 1;
     weir_status st = WEIR_ENOMEM;
 
@@ -102,7 +103,7 @@ weir_status weir__check_replay(struct weir__space *s, int rank, const int *rende
     weir_status st = segs ? WEIR_OK : weir__fail_nomem("allocating the steps to a deadlock");
     int at = 0;
 
-    s->budget = &plenty; /* all of it was looked at before */
+    s->budget = &plenty; /* the search visited all these states within its budget */
     for (int i = 0; i <= nrendezvous && !st; i++)
         st = walk_segment(s, i ? &segs[i - 1] : NULL, i ? rendezvous[i - 1] : -1, &segs[i]);
     while (!st && segs[nrendezvous].states[at] != ending)

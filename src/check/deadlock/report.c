@@ -42,7 +42,7 @@ void weir_check_free(weir_check_report *report)
     weir__free(r);
 }
 
-/* Errors first, as they were found among themselves. */
+/* Sorts errors before warnings; each group keeps its order. */
 static bool errors_first(struct weir__report *r)
 {
     weir_finding *sorted = weir__calloc((size_t)r->nfindings, sizeof *sorted);

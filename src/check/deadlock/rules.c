@@ -1,4 +1,4 @@
-/* Rules that need no exploration: sums of cores. */
+/* Rules that need no exploration: they add up cores. */
 #include <string.h>
 
 #include "check/deadlock/trial.h"
@@ -6,7 +6,7 @@
 /* Above this many operators of a rank, streams are not compared pair by pair. */
 enum { MAX_OPS = 4000 };
 
-/* Pairs of streams that are warned of. */
+/* The most pairs of streams that are reported. */
 enum { MAX_TIGHT = 8 };
 
 static bool blocks_others(const struct weir__check_op *op)
@@ -22,7 +22,7 @@ static int cores_of(const struct weir__check_op *op, bool cube)
     return cube ? d.cube : d.vector;
 }
 
-/* The largest demand on the stream that can come together with operator a's. */
+/* Returns the operator of the stream with the largest demand that can overlap with a, or -1. */
 static int worst_beside(const struct weir__check_rank *rank, const struct weir__check_order *order,
                         int a, int stream, bool cube)
 {
@@ -38,7 +38,7 @@ static int worst_beside(const struct weir__check_rank *rank, const struct weir__
     return worst;
 }
 
-/* The operators that may ask for more cores together than there are, as a finding. */
+/* Adds a finding if operators that may overlap ask for more cores than exist. */
 static bool add_sum(const struct weir__check_program *p, int r,
                     const struct weir__check_order *order, enum weir__policy policy, bool cube,
                     struct weir__report *report)
@@ -102,7 +102,7 @@ weir_status weir__add_rule_broken(const struct weir__check_program *p,
     return WEIR_OK;
 }
 
-/* A pair of operators on the two streams that does not fit the device together. */
+/* Finds a pair of operators on the two streams that together exceed the device's cores. */
 static bool find_tight(const struct weir__check_rank *rank, const struct weir__check_order *order,
                        int s, int t, int *a, int *b)
 {

@@ -24,7 +24,7 @@ static uint64_t hash_bytes(const void *data, size_t size)
     return mix(h);
 }
 
-/* Grows the table before an entry is added; `hash_of` gives the hash of a number in it. */
+/* Makes room for one more entry. `hash_of` returns the hash of a number in the table. */
 static bool index_reserve(struct weir__index *t, uint64_t (*hash_of)(const void *owner, int i),
                           const void *owner)
 {
@@ -60,7 +60,7 @@ static void index_put(struct weir__index *t, uint64_t hash, int number)
     t->n++;
 }
 
-/* Goes through the numbers with that hash, and others. */
+/* Iterates over the candidates for a hash; other hashes may be among them. */
 #define INDEX_EACH(t, hash, at, number)                                                           \
     for (size_t at = (hash) & (t)->mask; (t)->slots && (t)->slots[at]; at = (at + 1) & (t)->mask) \
         for (int number = (int)(t)->slots[at] - 1, once_ = 1; once_; once_ = 0)
@@ -89,7 +89,7 @@ static bool spend(size_t *left, size_t amount, struct weir__budget *budget)
     return true;
 }
 
-/* A visit, which is told of now and then. */
+/* Counts one visit, and reports the progress now and then. */
 static bool spend_step(struct weir__budget *b)
 {
     const size_t often = 1 << 12;
@@ -105,7 +105,7 @@ static bool spend_step(struct weir__budget *b)
     return true;
 }
 
-/* The number of the state, which is new or known. */
+/* Returns the number of the state; adds the state if it is new. */
 static int intern_state(struct weir__space *s, const struct weir__slot *slots)
 {
     size_t bytes = state_bytes(s);
@@ -125,7 +125,7 @@ static int intern_state(struct weir__space *s, const struct weir__slot *slots)
     return s->nstates++;
 }
 
-/* Finds where the state leads, and what it waits for. */
+/* Finds the successors of the state, and the rendezvous that the rank waits for in it. */
 static bool expand(struct weir__space *s, int state)
 {
     const struct weir__machine *m = &s->machine;
@@ -263,7 +263,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What a walk found, as a set. */
+/* Returns the set of the n states in the queue; adds the set if it is new. */
 static int intern_set(struct weir__space *s, int n)
 {
     size_t bytes = (size_t)n * sizeof *s->queue;
@@ -313,7 +313,7 @@ static uint64_t hash_known_step(const void *owner, int step)
     return hash_step(s->steps[step].from, s->steps[step].rendezvous);
 }
 
-/* The seeds of the walk after the rendezvous. */
+/* Collects the states directly after the rendezvous: the seeds of the next walk. */
 static int seed_rendezvous(struct weir__space *s, int set, int rendezvous, int **seeds)
 {
     int n = 0, cap = 0;

@@ -1,22 +1,22 @@
-/* The states of one rank, and sets of them: where the rank can be after given rendezvous.
+/* The states of one rank, and sets of them: the states the rank can be in after given rendezvous.
  *
- * Ranks touch each other at rendezvous only. So once it is known which rendezvous took place,
- * and in which order, where one rank can be does not depend on where the others are: the
- * states of the whole program are all combinations. Instead of visiting them, the set of
- * each rank's own is kept. That is what makes many ranks no harder than one, and ranks
- * that run the same program share one space.
+ * Ranks interact only at rendezvous. Once the sequence of completed rendezvous is fixed, the state
+ * of one rank does not depend on the states of the others: the states of the whole program are all
+ * combinations of the ranks' states. The checker does not visit the combinations; it keeps one set
+ * of states per rank. So the cost grows with the number of ranks only linearly, and ranks that run
+ * the same program share one space.
  */
 #ifndef WEIR_CHECK_DEADLOCK_SPACE_H
 #define WEIR_CHECK_DEADLOCK_SPACE_H
 
 #include "check/deadlock/machine.h"
 
-/* How much may still be looked at. */
+/* How much work the search may still do. */
 struct weir__budget {
-    size_t states; /* new ones */
-    size_t steps;  /* visits */
-    size_t all_states, all_steps;
-    const char *doing; /* for weir__progress_report */
+    size_t states;                /* new states that may still be added */
+    size_t steps;                 /* visits of states that may still be made */
+    size_t all_states, all_steps; /* the same at the start */
+    const char *doing;            /* for weir__progress_report */
     bool spent;
 };
 static inline struct weir__budget weir__budget_of(size_t states, size_t steps, const char *doing)
@@ -25,7 +25,7 @@ static inline struct weir__budget weir__budget_of(size_t states, size_t steps, c
         .states = states, .steps = steps, .all_states = states, .all_steps = steps, .doing = doing};
 }
 
-/* A table of numbers by hash, which owns nothing else. */
+/* A hash table of numbers. The caller owns what the numbers index. */
 struct weir__index {
     uint32_t *slots; /* number + 1; 0 is empty */
     size_t mask;
@@ -34,16 +34,16 @@ struct weir__index {
 
 struct weir__space {
     const struct weir__check_program *p;
-    int rank; /* one of those that it stands for */
+    int rank; /* a representative of the ranks that share this space */
     struct weir__machine machine;
     struct weir__budget *budget;
 
     unsigned char *states; /* nstreams slots each */
     int nstates, cap_states;
     struct weir__state_info {
-        int succ, nsucc; /* nsucc -1: not looked at yet */
-        int pend, npend; /* rendezvous it waits for */
-        int visited;     /* by the last walk that came here */
+        int succ, nsucc; /* nsucc -1: not expanded yet */
+        int pend, npend; /* rendezvous that the rank waits for in this state */
+        int visited;     /* number of the last walk that visited the state */
     } * info;
     int cap_info;
     struct weir__succ {
@@ -57,12 +57,12 @@ struct weir__space {
 
     struct weir__set {
         int first, n;          /* states, ascending */
-        int endings, nendings; /* ways to come to rest */
+        int endings, nendings; /* states without successors, one per kind of ending */
     } * sets;
     int nsets, cap_sets;
     int *members;
     int nmembers, cap_members;
-    /* A way to come to rest: what such states wait for. Each is there once. */
+    /* A state without successors. Those that wait for the same rendezvous are kept once. */
     struct weir__ending {
         int state;
         bool finished;
@@ -70,7 +70,7 @@ struct weir__space {
     int nendings, cap_endings;
     struct weir__index by_set;
 
-    struct weir__space_step { /* sets[to] is where sets[from] gets by the rendezvous */
+    struct weir__space_step { /* the rendezvous leads from sets[from] to sets[to] */
         int from, rendezvous, to;
     } * steps;
     int nsteps, cap_steps;
@@ -86,21 +86,22 @@ weir_status weir__space_init(struct weir__space *s, const struct weir__check_pro
                              struct weir__budget *budget, bool *fits);
 void weir__space_fini(struct weir__space *s);
 
-/* All below return -1 with the error set, or with the budget spent. */
+/* On failure all of these return -1, with the error set or with the budget marked as spent. */
 
-/* The set of what can be reached from the start without a rendezvous. */
+/* Returns the set of states that are reachable from the start without a rendezvous. */
 int weir__space_begin(struct weir__space *s);
-/* The set after the rendezvous, from those states of `set` that wait for it; it may be empty. */
+/* Returns the set of states after the rendezvous, starting from the states of `set` that wait for
+ * it. The set may be empty. */
 int weir__space_meet(struct weir__space *s, int set, int rendezvous);
 
-/* A walk: the states that can be reached from the seeds without a rendezvous, seeds first,
- * into s->queue; came[i], if given, says from which place of the queue the i-th was
- * reached first, -1 for a seed. Returns how many. */
+/* Collects in s->queue the states that are reachable from the seeds without a rendezvous, seeds
+ * first, and returns how many there are. If `came` is given, came[i] is the place in the queue of
+ * the state from which the i-th state was first reached, -1 for a seed. */
 int weir__space_walk(struct weir__space *s, const int *seeds, int nseeds, int **came,
                      int *cap_came);
-/* The state that the rendezvous leads to. */
+/* Returns the state that the rendezvous leads to. */
 int weir__space_after(struct weir__space *s, int state, int rendezvous);
-/* The first state. */
+/* Returns the initial state. */
 int weir__space_first(struct weir__space *s);
 
 static inline const struct weir__slot *weir__space_slots(const struct weir__space *s, int state)

@@ -48,7 +48,7 @@ static const char *describe_arrival(const struct describer *t, const struct weir
         is->status == WEIR__SLOT_MEET ? ", keeps them and waits for the other ranks" : "");
 }
 
-/* What the stream's own operator did. */
+/* Describes the step of the stream's own operator. */
 static const char *describe_move(const struct describer *t, const struct weir__check_event *e,
                                  const struct weir__check_op *op)
 {
@@ -63,14 +63,14 @@ static const char *describe_move(const struct describer *t, const struct weir__c
     if (was->status == WEIR__SLOT_IDLE)
         return describe_arrival(t, e, op);
     if (cube || vector)
-        return weir__report_text(t->r, "ends a part, gives back %s and keeps %s",
+        return weir__report_text(t->r, "ends some blocks, gives back %s and keeps %s",
                                  cores(t, e->rank, cube, vector),
                                  is->cube || is->vector ? cores(t, e->rank, is->cube, is->vector)
                                                         : "none, with blocks left to start");
     return "starts the last of its blocks";
 }
 
-/* What came of it for the rank's other streams. */
+/* Describes the cores that operators of the rank's other streams got by this step. */
 static const char *describe_gains(const struct describer *t, const struct weir__check_event *e)
 {
     const char *text = "";
@@ -97,7 +97,8 @@ static const char *describe_gains(const struct describer *t, const struct weir__
     return text;
 }
 
-/* Cores that come back one by one, and go to nobody, are one step with the next. */
+/* True if the step only frees cores that no other operator takes, and the next step goes on with
+ * that: both are described as one. */
 static bool is_part_of_next(const struct describer *t, const struct weir__check_event *e,
                             const struct weir__check_event *next)
 {

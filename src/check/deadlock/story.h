@@ -1,4 +1,4 @@
-/* What happened, in words: the steps to a deadlock, and who then waits for whom. */
+/* Describes a deadlock in words: the steps that lead to it, and the cycle of waits. */
 #ifndef WEIR_CHECK_DEADLOCK_STORY_H
 #define WEIR_CHECK_DEADLOCK_STORY_H
 
@@ -16,18 +16,19 @@ struct weir__cycle {
     int n;
 };
 
-/* A shortest cycle of waits in the deadlock; none if streams wait for what does not exist. */
+/* Finds a shortest cycle of waits in the deadlock. out->n is 0 if there is none: then a stream
+ * waits for an operator that does not exist. */
 weir_status weir__deadlock_cycle(const struct weir__check_program *p,
                                  const struct weir__deadlock *deadlock, struct weir__cycle *out);
 void weir__describe_cycle(struct weir__report *r, const struct weir__check_program *p,
                           const struct weir__deadlock *deadlock, const struct weir__cycle *cycle,
                           struct weir__lines *lines);
-/* Only ranks with told[rank]; NULL tells all. */
+/* Describes the steps of the ranks with told[rank]; of all ranks if `told` is NULL. */
 void weir__describe_trace(struct weir__report *r, const struct weir__check_program *p,
                           const struct weir__trace *trace, const bool *told,
                           struct weir__lines *lines);
 
-/* The stream's operator that is not over, or -1. */
+/* Returns the stream's first unfinished operator, or -1. */
 static inline int weir__deadlock_head_op(const struct weir__check_program *p,
                                          const struct weir__deadlock *deadlock, int rank,
                                          int stream)
@@ -38,7 +39,7 @@ static inline int weir__deadlock_head_op(const struct weir__check_program *p,
     return position < s->nops ? s->ops[position] : -1;
 }
 
-/* It has started or wants nothing but cores. */
+/* True if the operator has started, or waits for nothing but cores. */
 bool weir__deadlock_is_ready(const struct weir__check_program *p,
                              const struct weir__deadlock *deadlock, int rank, int op);
 

@@ -17,7 +17,7 @@ static void insert_dim(struct weir__footprint *f, int64_t count, int64_t step)
     f->count[at] = count;
 }
 
-/* Joins dims that continue each other, and the innermost with the run. */
+/* Merges dims that are contiguous with each other, and the innermost dim with the run. */
 static void merge_dims(struct weir__footprint *f)
 {
     while (f->ndim && f->step[f->ndim - 1] <= f->run &&
@@ -35,7 +35,7 @@ static void merge_dims(struct weir__footprint *f)
         }
 }
 
-/* Most operands are rows one behind the other: one run, without sorting dims. */
+/* Fast path: most operands are dense and in row-major order, so they are one run. */
 static bool is_dense(uint32_t elem, int ndim, const int64_t *shape, const int64_t *stride,
                      uint64_t *bytes)
 {
@@ -75,13 +75,13 @@ void weir__footprint_init(struct weir__footprint *f, uintptr_t at, uint32_t elem
             f->end += (uintptr_t)((shape[d] - 1) * stride[d] * elem);
         }
     merge_dims(f);
-    /* A dense box is one run, whatever its size. */
+    /* A dense box is one run, even if its size does not fit `run`. */
     if (f->ndim == 1 && f->step[0] <= f->run)
         f->ndim = 0;
 }
 
-/* Both boxes as one sum of signed steps: they share a byte iff some choice of indices puts
- * b's run onto a's. */
+/* Both boxes as one sum of signed steps: they share a byte if and only if some choice of indices
+ * makes b's run overlap a's. */
 struct search {
     int ndim;
     int64_t count[2 * WEIR__FOOTPRINT_DIMS], step[2 * WEIR__FOOTPRINT_DIMS];
@@ -90,7 +90,7 @@ struct search {
     int steps;
 };
 
-/* a's dims come first, with steps that lead back. */
+/* Adds the dims of a box: a's with sign -1, b's with sign 1. */
 static void add_dims(struct search *s, const struct weir__footprint *f, int sign)
 {
     for (int d = 0; d < f->ndim; d++) {
@@ -114,7 +114,7 @@ static void add_dims(struct search *s, const struct weir__footprint *f, int sign
     }
 }
 
-/* Whether the dims from `dim` on can bring the distance to where the runs meet:
+/* True if some indices of the dims from `dim` on make the runs overlap:
  * -run_b < distance < run_a. */
 static bool meet(struct search *s, int dim, int64_t distance)
 {
@@ -124,7 +124,7 @@ static bool meet(struct search *s, int dim, int64_t distance)
         return distance > -s->run_b && distance < s->run_a;
     if (++s->steps > MOST_STEPS)
         return true;
-    /* The distance that the other dims can still cover. */
+    /* The other dims can bring a distance in (low, high) to an overlap. */
     low = -s->run_b - s->up[dim + 1];
     high = s->run_a + s->down[dim + 1];
     if (step > 0 && distance <= low)

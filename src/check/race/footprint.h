@@ -1,4 +1,4 @@
-/* Which bytes an operand touches: a strided box, compared exactly. */
+/* The bytes that an operand accesses: a strided box. Comparisons are exact. */
 #ifndef WEIR_CHECK_RACE_FOOTPRINT_H
 #define WEIR_CHECK_RACE_FOOTPRINT_H
 
@@ -8,22 +8,22 @@
 
 struct weir__footprint {
     uintptr_t first, end; /* every byte lies in [first, end) */
-    uint32_t run;         /* bytes together, at each place of the box */
+    uint32_t run;         /* contiguous bytes at each point of the box */
     int ndim;             /* 0: one run, all of [first, end) */
     int64_t count[WEIR__FOOTPRINT_DIMS];
-    int64_t step[WEIR__FOOTPRINT_DIMS]; /* bytes, positive, falling */
+    int64_t step[WEIR__FOOTPRINT_DIMS]; /* bytes, positive, in descending order */
 };
 
-/* The bytes of `ndim` dims of elements of `elem` bytes; strides are in elements. No bytes:
- * first == end. */
+/* Sets the footprint of a tensor of `ndim` dims whose elements take `elem` bytes; strides are in
+ * elements. An empty tensor gets first == end. */
 void weir__footprint_init(struct weir__footprint *f, uintptr_t at, uint32_t elem, int ndim,
                           const int64_t *shape, const int64_t *stride);
 
-/* Whether the two share a byte. Exact but for boxes so entangled that the search is given
- * up: those count as sharing. */
+/* True if the two share a byte. Exact, except that the search has a bound: beyond it, the two count
+ * as sharing. */
 bool weir__footprint_overlaps(const struct weir__footprint *a, const struct weir__footprint *b);
 
-/* Whether every byte of `b` is surely one of `a`. */
+/* True only if `a` contains every byte of `b`; may be false even then. */
 bool weir__footprint_covers(const struct weir__footprint *a, const struct weir__footprint *b);
 
 #endif

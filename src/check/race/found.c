@@ -68,6 +68,6 @@ void weir__race_report_all(struct weir__text *text, const struct weir__race_foun
         weir__race_describe(text, &f->at[i]);
     }
     if (lost)
-        weir__text_add(text, "%llu records were given up; each may hide a race\n",
+        weir__text_add(text, "%llu records were dropped; each may hide a race\n",
                        (unsigned long long)lost);
 }

@@ -1,4 +1,4 @@
-/* Races that were found, as users get them. None of this locks. */
+/* The races that were found, in the form that users get. Callers hold the checker's lock. */
 #ifndef WEIR_CHECK_RACE_FOUND_H
 #define WEIR_CHECK_RACE_FOUND_H
 
@@ -9,13 +9,13 @@ struct weir__race_found {
     int n, cap;
 };
 
-/* Cut where it does not fit. */
+/* Copies the text, truncated to `size`. */
 void weir__race_copy_text(char *to, size_t size, const char *text);
 weir_race_access weir__race_access(const struct weir__race_record *r, const char *stream,
                                    const char *device);
-/* Counts the race with those of the same place, or keeps it. False if there is no room. */
+/* Counts the race if one of the same place is known, else stores it. False if there is no room. */
 bool weir__race_keep(struct weir__race_found *f, const weir_race *race);
-/* All of them in words, of so many operators, with so many records given up. */
+/* Describes all races. `operators` were checked; `lost` records were dropped. */
 void weir__race_report_all(struct weir__text *text, const struct weir__race_found *f,
                            uint64_t operators, uint64_t lost);
 

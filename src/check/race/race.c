@@ -1,4 +1,4 @@
-/* Accesses to memory: which ones are kept because later accesses could race with them. */
+/* Keeps the accesses to memory that later accesses could race with. */
 #include "check/race/race.h"
 
 enum { MOST_RECORDS = 1 << 14, MOST_PAIRS = 1 << 12 };
@@ -23,7 +23,7 @@ const struct weir__race_record *weir__race_find(struct weir__race_order *o,
     return NULL;
 }
 
-/* Whether nobody can race with `r` who does not race with such a later access too. */
+/* True if every access that races with `r` also races with the given later access. */
 static bool is_covered(struct weir__race_order *o, const struct weir__race_record *r, int stream,
                        const struct weir__footprint *bytes, bool writes)
 {
@@ -35,8 +35,8 @@ weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_reg
                                int stream, const struct weir__footprint *bytes, bool writes,
                                struct weir__race_record **slot)
 {
-    /* Behind a collective that not every rank has called yet, somebody may still turn out to
-     * come before this access: what it covers stays for them. */
+    /* After a collective that not every rank has called yet, another rank's access may turn out to
+     * be ordered before this access, but not before those it covers: keep them. */
     bool covers = !o->open || weir__race_is_settled(o, stream, UINT64_MAX);
     int kept = 0;
 

@@ -1,23 +1,24 @@
-/* The race checker, without devices: order of commands, and accesses to memory.
+/* The race checker, without devices: the order of commands, and accesses to memory.
  *
- * Streams are ids; commands of a stream are numbered by whoever owns it. A stream's history
- * is a list of clocks, a new one whenever it waits, so that an event that was recorded long
- * ago is found again by its mark (stream, seq) alone. `host` is what host syncs have seen:
- * everything queued later comes after it.
+ * A stream is an id; its owner numbers its commands. A stream's history is a list of clocks, with
+ * a new clock for each wait. So the clock of an old event is found by its mark (stream, seq) alone.
+ * `host` holds the commands that host syncs have seen complete: everything queued later is ordered
+ * after them.
  *
- * Collectives are syncs between streams: what any rank queued up to its call comes before what
- * every rank queues after its own. Calls are told as they are made, one rank after the other, so
- * that what is queued first may come last: rank 0 calls and goes on, and only then rank 1 queues
- * what it does before its call. An access behind a call that not all ranks have made is therefore
- * not judged but kept in pairs, until they have. The accesses of the collective itself are those
- * of its rank: on other transports a rank's buffers are read and written from its own arrival on.
+ * A collective orders streams: everything that a rank queued up to its call is ordered before
+ * everything that any rank queues after its own call. The checker learns of the calls one rank
+ * after the other, so it may see commands in the wrong order: rank 0 calls and queues more work,
+ * and only then rank 1 queues the work before its call. So an access after a call that not all
+ * ranks have made is not judged yet; the checker keeps it in a pair with each access it may race
+ * with, until all ranks have called. The accesses of the collective itself count as its rank's own:
+ * on other transports a rank's buffers are read and written as soon as that rank has arrived.
  *
- * A region is memory that is checked together: one buffer, or all memory that is not weir's
- * own. It keeps the accesses that later ones could race with; one that is covered by an
- * ordered access of at least its kind can be forgotten, as whoever races with it races with
- * that one too.
+ * A region is memory that is checked together: one buffer, or all memory that weir does not own.
+ * It keeps the accesses that later ones could race with. An access can be dropped if a later access
+ * is ordered after it, covers its bytes and writes if it writes: an access that races with the
+ * dropped one then races with the later one too.
  *
- * threads  none of this locks.
+ * threads  no locks here: the caller holds one.
  */
 #ifndef WEIR_CHECK_RACE_RACE_H
 #define WEIR_CHECK_RACE_RACE_H
@@ -29,26 +30,26 @@ struct weir__race_rendezvous;
 
 struct weir__race_order {
     struct weir__race_history {
-        struct weir__race_clock *clocks; /* by rising `from` */
+        struct weir__race_clock *clocks; /* by ascending `from` */
         int n, cap;
     } * streams; /* by id */
     int nstreams, cap_streams;
     uint64_t *host; /* by id */
     int cap_host;
-    uint64_t forgotten;                 /* clocks given up: what they ordered counts as ordered */
+    uint64_t forgotten;                 /* clocks dropped; their commands count as ordered */
     struct weir__race_rendezvous *open; /* collectives that not every rank has called */
-    uint64_t visit;                     /* of the last walk over rendezvous */
+    uint64_t visit;                     /* number of the last walk over rendezvous */
 };
 
-/* What an operand looks like. */
+/* The type and shape of an operand, for reports. */
 struct weir__race_shape {
     const char *type; /* "f32", never freed */
     int ndim;
     int64_t size[WEIR__FOOTPRINT_DIMS];
 };
 
-/* What every access writes stands together, the lists of dims apart from it: a record is written
- * for each operand of each operator. */
+/* One access. A record is written for each operand of each operator, so the fields that every
+ * access fills lie together, apart from the lists of dims. */
 struct weir__race_record {
     char op[48];      /* for reports, as are file, line and shape */
     const char *file; /* of the call; NULL if unknown */
@@ -64,47 +65,50 @@ struct weir__race_record {
 struct weir__race_region {
     struct weir__race_record *records;
     int n, cap;
-    uint32_t epoch;                        /* of the watch that filled it */
+    uint32_t epoch;                        /* the watch's epoch when the records were made */
     uintptr_t first, end;                  /* of the buffer */
-    struct weir__race_region *next, **was; /* all of buffers, and who points here */
+    struct weir__race_region *next, **was; /* list of all buffers' regions; `was` points at the
+                                            * pointer to this region */
 };
 
-/* A new id, or -1 when out of memory. Its commands up to `seq` count as seen by the host. */
+/* Returns a new id, or -1 when out of memory. Commands up to `seq` count as seen by the host. */
 int weir__race_add_stream(struct weir__race_order *o, uint64_t seq);
-/* What is queued on `stream` from its command `from` on comes after `source`'s `seq`.
- * returns  WEIR_ENOMEM: then the host counts as having seen `seq`, so that nothing is
- *          reported that is not a race. */
+/* Orders commands of `stream` from number `from` on after command `seq` of `source`.
+ * returns  WEIR_ENOMEM: then `seq` counts as seen by the host. So no false race is reported, but a
+ *          real one may be missed. */
 weir_status weir__race_wait(struct weir__race_order *o, int stream, uint64_t from, int source,
                             uint64_t seq);
-/* The host saw `seq` of `stream` over, and all that comes before it. */
+/* The host saw command `seq` of `stream` complete, and so everything ordered before it. */
 void weir__race_host_saw(struct weir__race_order *o, int stream, uint64_t seq);
-/* The last command of `source` that work queued on `stream` now comes after. */
+/* Returns the last command of `source` that is ordered before work queued on `stream` now. */
 uint64_t weir__race_ordered(struct weir__race_order *o, int stream, int source);
-/* The same for command `seq` of the stream, as far as waits and collectives order it. */
+/* Returns the last command of `source` that waits and collectives order before command `seq` of
+ * `stream`. */
 uint64_t weir__race_ordered_at(struct weir__race_order *o, int stream, uint64_t seq, int source);
-/* Command `seq` of `stream`, its last one, is the call of one of `ranks` ranks: number `call` on
- * `channel`. True if it was the last of them: pairs may be judged.
- * When out of memory everything counts as ordered. */
+/* Records that command `seq` of `stream`, its last one, is one rank's call of a collective: number
+ * `call` on `channel`, which `ranks` ranks make. True if this settled a collective: then pairs may
+ * be judged. When out of memory everything counts as ordered. */
 bool weir__race_meet(struct weir__race_order *o, int stream, uint64_t seq, const void *channel,
                      uint64_t call, int ranks);
-/* The channel is gone: nobody else will come to its calls. */
+/* The channel is destroyed: no further rank will make its calls. */
 void weir__race_leave(struct weir__race_order *o, const void *channel);
-/* Whether all ranks have made the calls that command `seq` of `stream` comes after. */
+/* True if all ranks have made every call that command `seq` of `stream` is ordered after. */
 bool weir__race_is_settled(struct weir__race_order *o, int stream, uint64_t seq);
 void weir__race_order_fini(struct weir__race_order *o);
 
-/* The next record from `*at` on that races with such an access of `stream`; NULL at the end. */
+/* Returns the next record from `*at` on that an access of `stream` to `bytes` would race with; NULL
+ * at the end. */
 const struct weir__race_record *weir__race_find(struct weir__race_order *o,
                                                 const struct weir__race_region *region, int stream,
                                                 const struct weir__footprint *bytes, bool writes,
                                                 int *at);
-/* Room for an access that is about to be kept, of the stream's last command, once those it
- * covers are gone; *slot is to be filled in with it.
+/* Drops the records that an access of the stream's last command covers, and makes room for its own
+ * record. The caller fills in *slot.
  * returns  WEIR_ENOMEM; WEIR_ERANGE if the region is full. */
 weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_region *region,
                                int stream, const struct weir__footprint *bytes, bool writes,
                                struct weir__race_record **slot);
-/* Forgets the accesses of an owner. */
+/* Drops the records of an owner. */
 void weir__race_drop_owner(struct weir__race_region *region, const void *owner);
 void weir__race_region_fini(struct weir__race_region *region);
 
@@ -117,15 +121,16 @@ struct weir__race_pairs {
     int n, cap;
 };
 
-/* Whether that access and one of command `seq` of `stream` can be judged. */
+/* True if the order of access `a` and command `seq` of `stream` can no longer change. */
 bool weir__race_is_decided(struct weir__race_order *o, const struct weir__race_record *a,
                            int stream, uint64_t seq);
-/* returns  WEIR_ENOMEM; WEIR_ERANGE if there are too many. */
+/* Keeps a pair to be judged later.
+ * returns  WEIR_ENOMEM; WEIR_ERANGE if there are too many. */
 weir_status weir__race_suspect(struct weir__race_pairs *pairs,
                                const struct weir__race_record *first,
                                const struct weir__race_record *second);
-/* Takes a pair out that turned out to race; false if there is none. Pairs that turned out to be
- * ordered are dropped. */
+/* Removes a pair that is decided and races, and returns it in *race; false if there is none. Drops
+ * the pairs that are ordered. */
 bool weir__race_judge(struct weir__race_order *o, struct weir__race_pairs *pairs,
                       struct weir__race_pair *race);
 void weir__race_pairs_fini(struct weir__race_pairs *pairs);

@@ -5,8 +5,9 @@
 
 enum { MOST_CLOCKS = 1 << 16 };
 
-/* What something comes after: commands by stream id, ids from n on none; and collectives that
- * were open when it was made, with all that those come after. */
+/* Everything that is ordered before something: for each stream id below n, a command and all before
+ * it; no command of ids from n on; and collectives that were open when the past was made, with
+ * their own pasts. */
 struct past {
     uint64_t *seq;
     int n;
@@ -14,15 +15,16 @@ struct past {
     int nmet, cap_met;
 };
 
-/* In force from command `from` on. */
+/* The past of a stream's commands from number `from` on, up to the next clock. */
 struct weir__race_clock {
     uint64_t from;
-    bool met; /* the command before `from` was a collective, and this is what that brought */
+    bool met; /* the command before `from` is a collective, which made this clock */
     struct past past;
 };
 
-/* A collective: what comes after it comes after every call. Once all have been made and all it
- * comes after is settled, its past names streams only. */
+/* A collective: whatever is ordered after it is ordered after every rank's call. It is settled once
+ * all ranks have called and every collective in its past is settled. Then its past names streams
+ * only. */
 struct weir__race_rendezvous {
     struct weir__race_rendezvous *next; /* of those that are open */
     const void *channel;
@@ -30,9 +32,9 @@ struct weir__race_rendezvous {
     int ranks, came;
     bool settled;
     struct past past; /* of all calls so far, and the calls */
-    int refs;         /* pasts that name it, and the list of open ones */
+    int refs;         /* one per past that names it, one for the list of open ones */
     uint64_t visit;
-    struct weir__race_rendezvous *todo; /* of a walk */
+    struct weir__race_rendezvous *todo; /* next one to visit in a walk */
 };
 
 /* ---- pasts ---- */
@@ -89,7 +91,7 @@ static bool add_met(struct past *p, struct weir__race_rendezvous *m)
     return true;
 }
 
-/* Adds what `from` comes after. There is room for its streams. */
+/* Adds the streams of `from` to the past. Precondition: `p` has room for them. */
 static void join_streams(struct past *p, const struct past *from)
 {
     for (int i = 0; i < from->n; i++)
@@ -97,7 +99,8 @@ static void join_streams(struct past *p, const struct past *from)
             p->seq[i] = from->seq[i];
 }
 
-/* Collectives that are settled are named no longer: their streams are. */
+/* Adds `from` to the past; a settled collective is replaced by the streams of its past. False when
+ * out of memory. */
 static bool join(struct past *p, const struct past *from)
 {
     bool fits = reserve(p, from->n);
@@ -115,7 +118,7 @@ static bool join(struct past *p, const struct past *from)
     return fits;
 }
 
-/* The last command of `source` in the past: its own, or that of a collective in it. */
+/* Returns the last command of `source` in the past or in that of a collective it names. */
 static uint64_t reach(struct weir__race_order *o, const struct past *p, int source)
 {
     struct weir__race_rendezvous *todo = NULL;
@@ -153,7 +156,7 @@ int weir__race_add_stream(struct weir__race_order *o, uint64_t seq)
     return o->nstreams++;
 }
 
-/* How many clocks were in force at command `seq` or before. */
+/* Returns how many clocks start at command `seq` or before. */
 static int clocks_at(const struct weir__race_history *h, uint64_t seq)
 {
     int low = 0, high = h->n;
@@ -169,7 +172,7 @@ static int clocks_at(const struct weir__race_history *h, uint64_t seq)
     return low;
 }
 
-/* What command `seq` comes after; NULL before the first clock. */
+/* Returns the past of command `seq`; NULL before the first clock. */
 static const struct past *past_at(const struct weir__race_history *h, uint64_t seq)
 {
     int n = clocks_at(h, seq);
@@ -177,7 +180,8 @@ static const struct past *past_at(const struct weir__race_history *h, uint64_t s
     return n ? &h->clocks[n - 1].past : NULL;
 }
 
-/* What has happened once command `seq` is over: a collective is over on all ranks. */
+/* Returns the past of whatever is ordered after command `seq`. If the command is a collective, that
+ * includes the calls of all ranks. */
 static const struct past *past_over(const struct weir__race_history *h, uint64_t seq)
 {
     int n = clocks_at(h, seq);
@@ -200,7 +204,8 @@ uint64_t weir__race_ordered_at(struct weir__race_order *o, int stream, uint64_t 
     return stream == source ? seq - 1 : reach(o, past_at(&o->streams[stream], seq), source);
 }
 
-/* Clocks that only marks of the past could ask for, and the host has seen past those. */
+/* Drops clocks of commands that the host has seen complete: only waits for such commands could need
+ * the clocks, and those waits change nothing. */
 static void forget_clocks(struct weir__race_order *o, int stream)
 {
     struct weir__race_history *h = &o->streams[stream];
@@ -209,8 +214,8 @@ static void forget_clocks(struct weir__race_order *o, int stream)
     while (gone + 1 < h->n && h->clocks[gone + 1].from <= o->host[stream])
         gone++;
     if (!gone && h->n >= MOST_CLOCKS) {
-        gone = MOST_CLOCKS / 2; /* a mark of before takes the oldest that is left: later, so
-                                 * a race may be missed, but none is made up */
+        gone = MOST_CLOCKS / 2; /* an older mark then uses the oldest clock left. That clock is
+                                 * later: a race may be missed, but none is reported falsely */
         o->forgotten += (uint64_t)gone;
     }
     for (int i = 0; i < gone; i++)
@@ -234,8 +239,8 @@ static void push_clock(struct weir__race_order *o, int stream, const struct weir
     struct weir__race_history *h = &o->streams[stream];
     struct weir__race_clock *last = h->n ? &h->clocks[h->n - 1] : NULL;
 
-    /* If nothing was queued in between, one clock is enough, unless a mark may ask for the
-     * collective's. */
+    /* If no command was queued since the last clock, the new clock replaces it. A collective's
+     * clock stays, as past_over needs it. */
     if (last && last->from == next->from && last->met == next->met)
         past_fini(&h->clocks[--h->n].past);
     h->clocks[h->n++] = *next;
@@ -255,7 +260,7 @@ weir_status weir__race_wait(struct weir__race_order *o, int stream, uint64_t fro
     if (!begin_clock(o, stream, &next) || (h->n && !join(&next.past, &h->clocks[h->n - 1].past)) ||
         (other && !join(&next.past, other))) {
         past_fini(&next.past);
-        /* As if the host had waited: a race may be missed, but none is made up. */
+        /* Act as if the host had waited: a race may be missed, but none is reported falsely. */
         weir__race_host_saw(o, source, seq);
         o->forgotten++;
         return WEIR_ENOMEM;
@@ -268,7 +273,7 @@ weir_status weir__race_wait(struct weir__race_order *o, int stream, uint64_t fro
 
 /* ---- collectives ---- */
 
-/* Everything so far, and all that is told from now on of these streams, counts as ordered. */
+/* Makes all commands of the known streams, past and future, count as ordered. */
 static void give_up(struct weir__race_order *o)
 {
     for (int i = 0; i < o->nstreams; i++)
@@ -276,13 +281,14 @@ static void give_up(struct weir__race_order *o)
     o->forgotten++;
 }
 
-/* All calls have been made, and all before it are settled: its past becomes its own. */
+/* Settles a collective: replaces the collectives in its past by the streams of their pasts.
+ * Precondition: can_settle. */
 static void settle(struct weir__race_order *o, struct weir__race_rendezvous *m)
 {
     struct past flat = {0};
     struct weir__race_rendezvous **at = &o->open;
 
-    m->settled = true; /* set first: a stream that calls for two ranks finds it in its own past */
+    m->settled = true; /* before join: if one stream calls for two ranks, m is in its own past */
     if (!join(&flat, &m->past))
         give_up(o);
     past_fini(&m->past);
@@ -302,7 +308,7 @@ static bool can_settle(const struct weir__race_rendezvous *m)
     return can;
 }
 
-/* Settling one may let others settle. */
+/* Settles all that can be settled; each one settled may allow others. True if there was any. */
 static bool settle_all(struct weir__race_order *o)
 {
     bool any = false, more = true;
@@ -332,8 +338,9 @@ static struct weir__race_rendezvous *find_rendezvous(struct weir__race_order *o,
     return m;
 }
 
-/* What the call comes after is in the rendezvous; what other rendezvous of the same command brought
- * is not. There is room for all streams. */
+/* Adds what the stream's next clock needs besides the new rendezvous. The rendezvous contains the
+ * past of the call itself, but not the other rendezvous of the same command. False when out of
+ * memory. Precondition: `next` has room for all streams. */
 static bool carry_over(const struct weir__race_history *h, uint64_t seq, struct past *next)
 {
     const struct past *at = past_at(h, seq), *over = past_over(h, seq);
@@ -374,7 +381,7 @@ void weir__race_leave(struct weir__race_order *o, const void *channel)
 {
     for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         if (m->channel == channel) {
-            m->channel = NULL; /* another channel may get its address */
+            m->channel = NULL; /* a later channel may have the same address */
             m->came = m->ranks;
         }
     settle_all(o);
@@ -392,7 +399,8 @@ bool weir__race_is_settled(struct weir__race_order *o, int stream, uint64_t seq)
 
 /* ---- the host ---- */
 
-/* What the host saw over has met everybody, whether all calls were told or not. */
+/* A collective that the host saw complete was called by all ranks, even if the checker has not seen
+ * all the calls. */
 static void settle_seen(struct weir__race_order *o, const struct past *p)
 {
     for (int i = 0; i < p->nmet; i++)
@@ -430,7 +438,7 @@ void weir__race_order_fini(struct weir__race_order *o)
             past_fini(&o->streams[s].clocks[i].past);
         weir__free(o->streams[s].clocks);
     }
-    /* Open rendezvous may refer to each other in a cycle. */
+    /* Open rendezvous may refer to each other in a cycle: hold all of them while freeing. */
     for (struct weir__race_rendezvous *m = o->open; m; m = m->next)
         m->refs++;
     while (o->open) {

@@ -1,4 +1,4 @@
-/* Races in words. */
+/* Describes races in words. */
 #include "check/race/watch.h"
 
 void weir__race_say(struct weir__text *text, const weir_race *r)

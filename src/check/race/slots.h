@@ -1,13 +1,13 @@
-/* Ids of streams whose slot is reused by another stream. */
+/* Ids of streams in a device whose stream slots are reused. */
 #ifndef WEIR_CHECK_RACE_SLOTS_H
 #define WEIR_CHECK_RACE_SLOTS_H
 
 #include "check/race/watch.h"
 
-/* Whether the host has seen every command of the stream over: only then may another stream take its
- * place, or whether the two are ordered would depend on when work was over. */
+/* True if the host has seen every command of the stream complete. Only then may another stream take
+ * its slot: otherwise the order of the two would depend on timing. */
 bool weir__race_has_seen(struct weir__race_stream s);
-/* The stream's place is another stream's from now on. */
+/* Another stream uses the slot from now on: it gets a new id. */
 void weir__race_rename(struct weir__race_name *name);
 
 #endif

@@ -12,8 +12,8 @@ static struct {
     struct weir__mutex lock;
     uint32_t epoch;
     struct weir__race_order order;
-    struct weir__race_region outside; /* memory that is not weir's own */
-    struct weir__race_region *inside; /* memory that is, buffer by buffer */
+    struct weir__race_region outside; /* memory that weir does not own */
+    struct weir__race_region *inside; /* memory that weir owns, one region per buffer */
     struct weir__race_pairs pairs;    /* not judged yet */
     struct {
         struct weir__race_name *name;
@@ -35,7 +35,7 @@ void weir_source_set(const char *file, int line)
     source.line = line;
 }
 
-/* Forgets everything. Under the lock. */
+/* Resets the checker. The caller holds the lock. */
 static void begin_anew(void)
 {
     weir__race_order_fini(&watch.order);
@@ -54,7 +54,7 @@ void weir__race_switch(weir_race_mode mode)
 {
     weir__mutex_lock(&watch.lock);
     begin_anew();
-    /* Its records outlive devices: hold the allocator while it is on. */
+    /* The checker's records outlive devices: keep the allocator alive while it is on. */
     weir__allocator_hold((mode != WEIR_RACE_OFF) - weir__race_on());
     atomic_store(&weir__race_mode, mode);
     weir__mutex_unlock(&watch.lock);
@@ -62,7 +62,7 @@ void weir__race_switch(weir_race_mode mode)
 
 /* ---- streams: under the lock ---- */
 
-/* -1 when out of memory. */
+/* Returns the stream's id, a new one if needed; -1 when out of memory. */
 static int id_of(struct weir__race_stream s)
 {
     int id;
@@ -111,7 +111,8 @@ void weir__race_see_wait(struct weir__race_stream s, struct weir__race_stream fr
 
 /* ---- operators ---- */
 
-/* Where the accesses to the operand are kept; NULL when out of memory. */
+/* Returns the region that keeps the accesses to the operand. NULL if there is none yet and `make`
+ * is false, or when out of memory. */
 static struct weir__race_region *region_of(const struct weir__race_operand *o, bool make)
 {
     struct weir__race_region *r = o->region ? *o->region : &watch.outside;
@@ -132,9 +133,9 @@ static struct weir__race_region *region_of(const struct weir__race_operand *o, b
     return r;
 }
 
-/* Where else accesses to the bytes of an operand may be kept, `after` one: a program may wrap
- * memory of weir's pool as memory from outside, so in regions of the other kind than its own. NULL
- * at the end. */
+/* Iterates, after `after`, over the other regions that may keep accesses to an operand's bytes. A
+ * program may wrap memory of weir's pool as outside memory, so these are the regions of the other
+ * kind. NULL at the end. */
 static const struct weir__race_region *other_region(const struct weir__race_operand *o,
                                                     const struct weir__race_region *after)
 {
@@ -150,7 +151,7 @@ static const struct weir__race_region *other_region(const struct weir__race_oper
     return r;
 }
 
-/* An operator's name and what a record keeps of it. */
+/* An operator's name, and its length cut to what a record can hold. */
 struct name {
     const char *text;
     size_t length;
@@ -161,7 +162,7 @@ static struct name name_of(const char *op)
     return (struct name){op, strnlen(op, sizeof((struct weir__race_record *)0)->op - 1)};
 }
 
-/* Of lists only as much as there is in them: this is done for every operand. */
+/* Copies only the used entries of the lists of dims, as this runs for every operand. */
 static inline void fill_record(struct weir__race_record *r, int id, uint64_t seq, struct name op,
                                const struct weir__race_operand *o)
 {
@@ -192,8 +193,8 @@ static weir_race_access access_of(const struct weir__race_record *r)
     return weir__race_access(r, watch.names[r->stream].stream, watch.names[r->stream].device);
 }
 
-/* Keeps the race and adds its sentence to the text, which is logged once the lock is free:
- * loggers may ask us. */
+/* Stores the race and appends a sentence to the text. The text is logged after the lock is
+ * released, because loggers may call the checker. */
 static void found(const weir_race *race, struct weir__text *text)
 {
     watch.stats.races++;
@@ -210,7 +211,7 @@ static void log_found(struct weir__text *text)
     weir__text_free(text);
 }
 
-/* Asks for the newest command of that stream only: it implies the others. */
+/* Asks for a wait. Per stream only the newest command is asked for: it implies the earlier ones. */
 static void ask(struct weir__race_missing *missing, int max, int *n, struct weir__race_name *name,
                 uint64_t seq)
 {
@@ -224,7 +225,7 @@ static void ask(struct weir__race_missing *missing, int max, int *n, struct weir
         missing[(*n)++] = (struct weir__race_missing){name, seq};
 }
 
-/* An operator that is about to be queued, with the accesses of one region. */
+/* A comparison of an operator that is about to be queued with the accesses of a region. */
 struct comparison {
     weir_race_mode mode;
     int id;
@@ -235,8 +236,8 @@ struct comparison {
     struct weir__text *text;
 };
 
-/* The operator races with `r`. Apart from the search, which finds nothing in most programs: this
- * needs a large frame. */
+/* Reports that the operator races with `r`. Not inlined: it needs a large stack frame, and the
+ * search that calls it finds nothing in most programs. */
 static __attribute__((noinline)) weir_status report(const struct comparison *c,
                                                     const struct weir__race_record *r,
                                                     const struct weir__race_operand *o)
@@ -304,7 +305,7 @@ weir_status weir__race_before(struct weir__race_stream s, const char *op,
     return st;
 }
 
-/* Keeps the pairs that the access makes with others and that collectives may yet order. */
+/* Keeps the pairs of this access with others that a collective may still order. */
 static void suspect(const struct weir__race_region *region, int id, uint64_t seq, const char *op,
                     const struct weir__race_operand *o)
 {
@@ -356,7 +357,7 @@ void weir__race_after(struct weir__race_stream s, const char *op,
     weir__mutex_unlock(&watch.lock);
 }
 
-/* ---- what may decide pairs ---- */
+/* ---- calls that may decide pairs ---- */
 
 static void judge(struct weir__text *text)
 {
@@ -428,7 +429,7 @@ void weir__race_forget(struct weir__race_region **region, const void *owner)
     weir__mutex_unlock(&watch.lock);
 }
 
-/* ---- what was found ---- */
+/* ---- findings ---- */
 
 size_t weir_race_list(weir_race *out, size_t size, size_t max)
 {

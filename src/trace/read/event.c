@@ -16,7 +16,7 @@ static const char *keep(struct weir__event *e, const char *text)
     return copy;
 }
 
-/* Some profilers give numbers where others give strings. */
+/* Reads a pid, tid or id, which is a string in some profiles and a number in others. */
 static const char *keep_id(struct weir__json *j, struct weir__event *e)
 {
     char text[32];
@@ -45,7 +45,7 @@ static long double number_of(const char *text)
     return j.bad ? NAN : value;
 }
 
-/* A time: a number, or a string that is one. */
+/* Reads a time: a number, or a number written as a string. */
 static long double read_time(struct weir__json *j)
 {
     const char *text;
@@ -61,7 +61,7 @@ static long double read_time(struct weir__json *j)
     return isnan(value) ? 0 : value;
 }
 
-/* The product of a list of numbers, as of a grid; NaN for any other list. */
+/* Returns the product of a list of numbers, such as a grid; NaN for any other list. */
 static long double read_product(struct weir__json *j)
 {
     long double product = 1;

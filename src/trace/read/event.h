@@ -1,4 +1,4 @@
-/* Events of the Chrome trace format, one after the other. */
+/* Reads the events of the Chrome trace format one by one. */
 #ifndef WEIR_TRACE_READ_EVENT_H
 #define WEIR_TRACE_READ_EVENT_H
 
@@ -8,13 +8,13 @@ enum { WEIR__EVENT_ARGS = 32, WEIR__EVENT_TEXT = 16384 /* stacks are long */ };
 
 struct weir__event_arg {
     const char *key;
-    const char *text;   /* of a string; NULL otherwise */
-    long double number; /* of a number; 1 for true; of a grid, its blocks */
+    const char *text;   /* the value if it is a string, else NULL */
+    long double number; /* the value if it is a number; 1 for true; the product of a list */
     bool word;          /* true, false or null */
 };
 
-/* Texts are in `bytes`; what does not fit there, and arguments beyond the first 32, are
- * left out. A pid, tid or id that is a number becomes its text. */
+/* Texts are stored in `bytes`. Texts that do not fit there, and arguments after the first 32, are
+ * left out. A pid, tid or id that is a number is converted to text. */
 struct weir__event {
     char phase; /* 0 if it has none */
     const char *name, *category, *pid, *tid;
@@ -26,15 +26,15 @@ struct weir__event {
     char bytes[WEIR__EVENT_TEXT];
 };
 
-/* The event that comes next; false with j->bad if it is none. */
+/* Reads the next event; returns false and sets j->bad if the value is no event. */
 bool weir__event_read(struct weir__json *j, struct weir__event *e);
-/* NULL if there is none. */
+/* Returns NULL if the event has no such argument. */
 const struct weir__event_arg *weir__event_find_arg(const struct weir__event *e, const char *key);
 const char *weir__event_text(const struct weir__event *e, const char *key);
-/* A number, also one written as a string; `otherwise` if there is none. */
+/* Returns a number, also one written as a string; `otherwise` if there is none. */
 long double weir__event_number(const struct weir__event *e, const char *key, long double otherwise);
 
-/* Nanoseconds; times that no clock shows are cut to [-2^61, 2^62], so that differences fit. */
+/* Converts to nanoseconds, clamped to [-2^61, 2^62] so that differences do not overflow. */
 int64_t weir__event_ns(long double us);
 
 #endif

@@ -1,10 +1,10 @@
-/* Profiles of others in Chrome's format: which of their events are work of a device, on
- * which streams.
+/* Imports profiles of other tools in Chrome's format: decides which events are work of a device,
+ * and on which streams.
  *
- * Profilers mark device work in different ways, so the best mark that the file has decides:
- * categories of kernels and copies (PyTorch's profiler), a process called "Ascend Hardware"
- * (Ascend's), threads or thread ids called "stream ..." (exports of Nsight Systems), and
- * without any of these every span there is, for as long as it did not call another one.
+ * Profilers mark device work in different ways. The best mark in the file decides: categories of
+ * kernels and copies (PyTorch's profiler), a process called "Ascend Hardware" (Ascend's), threads
+ * or thread ids called "stream ..." (exports of Nsight Systems). Without any of these, every span
+ * counts as work, for the time in which it does not call another span.
  */
 #include "trace/read/import.h"
 
@@ -121,7 +121,7 @@ static void name_track(struct weir__json *j, struct weir__import *im, const stru
 
     if (!name || (!process && strcmp(e->name, "thread_name")))
         return;
-    /* A process's name is stored under a thread number that no event has. */
+    /* A process's name is stored under a thread id that no event has. */
     if ((track = weir__import_find_track(j, im, e->pid, process ? "\1process" : e->tid)) < 0)
         return;
     *(process ? &im->tracks[track].process : &im->tracks[track].thread) =
@@ -221,7 +221,7 @@ static bool add_device(struct weir__import *im, struct weir__import_track *t)
     int process = *slot_of(im, t->pid, "\1process");
     const char *name = t->process ? t->process : t->pid;
 
-    /* Any track of the process knows its device; the process's own stands for all. */
+    /* The process's own track stores its device; without that, any other track of it does. */
     if (process >= 0 && im->tracks[process].device != WEIR_TRACE_NONE) {
         t->device = im->tracks[process].device;
         return true;

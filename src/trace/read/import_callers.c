@@ -1,11 +1,11 @@
-/* Which module and which line of the program launched what. PyTorch's profiler has a span around
- * each call of a module ("nn.Module: Linear_3", with_modules) and of a Python function
- * ("model.py(40): forward", with_stack); Ascend's and older ones give an operator of the host its
- * "Call stack" instead. Work belongs to the callers that were open on the thread that launched it,
- * when it did; work of the host, to those open around it. Work of a backward pass belongs to those
- * of the forward operator that has the same number.
+/* Finds which module and which line of the program launched each operator. PyTorch's profiler has a
+ * span around each call of a module ("nn.Module: Linear_3", with_modules) and of a Python function
+ * ("model.py(40): forward", with_stack). Ascend's and older ones store a "Call stack" with each
+ * operator of the host instead. Device work belongs to the callers that were open on the launching
+ * thread at the time of the launch; work of the host belongs to the callers around it. Work of a
+ * backward pass belongs to the callers of the forward operator with the same sequence number.
  *
- * The line is of the innermost function that is not PyTorch's own; if all are, of the innermost. */
+ * The line shown is that of the innermost function outside PyTorch, or else of the innermost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,12 +17,12 @@ static const char PREFIX[] = "nn.Module: ";
 struct caller {
     int track;
     int64_t from, to;
-    const char *module; /* NULL if it is none */
+    const char *module; /* NULL if it is no module */
     const char *line;   /* "model.py(40): forward"; NULL if it has none */
-    /* Of a backward pass: its forward operator, whose module and line are known by then. */
+    /* For a backward pass: its forward operator. The first sweep has set its module and line. */
     const struct weir__import_span *forward;
 };
-/* A moment of a thread for which callers are asked. */
+/* A time on a thread at which the callers of `span` are looked up. */
 struct moment {
     int track;
     int64_t at;
@@ -31,7 +31,7 @@ struct moment {
 
 struct open {
     const struct caller *caller;
-    const char *path, *source; /* NULL until somebody asks; path: with the modules around it */
+    const char *path, *source; /* NULL until needed; `path` includes the enclosing modules */
 };
 
 static int compare_callers(const void *x, const void *y)
@@ -42,7 +42,7 @@ static int compare_callers(const void *x, const void *y)
         return a->track < b->track ? -1 : 1;
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
-    return (a->to < b->to) - (a->to > b->to); /* the outer one first */
+    return (a->to < b->to) - (a->to > b->to); /* outer before inner */
 }
 
 static int compare_moments(const void *x, const void *y)
@@ -63,8 +63,8 @@ static int compare_calls(const void *x, const void *y)
 
 /* ---- lines ---- */
 
-/* How long the file's name in "file(line): function" is; 0 if the text, which ends at `size`, is
- * no such thing. */
+/* Returns the length of the file's name in "file(line): function"; 0 if the `size` bytes of text
+ * have another form. */
 static size_t file_size(const char *text, size_t size)
 {
     for (size_t i = 1; i < size; i++) {
@@ -85,7 +85,7 @@ static bool has(const char *text, size_t size, const char *word)
     return memmem(text, size, word, strlen(word)) != NULL;
 }
 
-/* Files below a folder of sys.path are named from there. */
+/* True for PyTorch's own files. Profiles name files relative to a folder of sys.path. */
 static bool is_library(const char *file, size_t size)
 {
     return !strncmp(file, "torch/", 6) || !strncmp(file, "torch_npu/", 10) ||
@@ -113,7 +113,7 @@ const char *weir__import_frame(const char *stack, size_t *size)
     return best;
 }
 
-/* "file(line): function" as "file:line (function)"; NULL when out of memory. */
+/* Converts "file(line): function" to "file:line (function)"; NULL when out of memory. */
 static const char *keep_source(struct weir__import *im, const char *frame)
 {
     size_t file = file_size(frame, strlen(frame)), number = strspn(frame + file + 1, "0123456789");
@@ -129,9 +129,9 @@ static const char *keep_source(struct weir__import *im, const char *frame)
     return kept;
 }
 
-/* ---- what is open ---- */
+/* ---- open callers ---- */
 
-/* The modules that are open, the outer first; "" for none, NULL when out of memory. */
+/* Returns the open modules, outermost first; "" for none, NULL when out of memory. */
 static const char *path_of(struct weir__import *im, struct open *stack, int depth)
 {
     const char *path = NULL;
@@ -154,7 +154,7 @@ static const char *path_of(struct weir__import *im, struct open *stack, int dept
     return path ? path : "";
 }
 
-/* The line that is to be shown; "" for none, NULL when out of memory. */
+/* Returns the line to show; "" for none, NULL when out of memory. */
 static const char *source_of(struct weir__import *im, struct open *stack, int depth)
 {
     struct open *best = NULL;
@@ -211,7 +211,7 @@ static bool sweep(struct weir__import *im, const struct caller *callers, int nca
     return true;
 }
 
-/* ---- who calls, and who asks ---- */
+/* ---- callers, and the moments at which they are looked up ---- */
 
 static int find_callers(const struct weir__import *im, struct caller *callers)
 {
@@ -265,8 +265,8 @@ static int compare_numbers(const void *x, const void *y)
     return (a->autograd > b->autograd) - (a->autograd < b->autograd);
 }
 
-/* Backward passes whose forward operator is known. Threads count for themselves: a number that two
- * of them have is nobody's.
+/* Collects the backward passes whose forward operator is known. Each thread numbers its operators
+ * itself, so a number that occurs on two threads is ambiguous and is ignored.
  * returns  how many; -1 when out of memory. */
 static int find_backward(const struct weir__import *im, struct caller *callers)
 {

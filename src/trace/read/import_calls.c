@@ -1,7 +1,8 @@
-/* Calls of the host. A call that makes a stream wait for an event names neither in most profiles,
- * but calls have numbers that count up, and so has what they launched: the next operator that its
- * thread launched waited, and for nothing that was launched later. A call that synchronised stands
- * between all that was launched before it and all that its thread launched after it. */
+/* Calls of the host. In most profiles, a call that makes a stream wait for an event names neither
+ * the stream nor the event. But calls are numbered in ascending order, and an operator has the
+ * number of the call that launched it. So the next operator that the call's thread launched is
+ * taken to have waited, for operators launched before the call. A synchronising call orders
+ * everything launched before it before everything that its thread launches after it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ static int compare_launched(const void *x, const void *y)
     return (a->span > b->span) - (a->span < b->span);
 }
 
-/* What a thread of the host has called and not launched anything since. */
+/* A thread's last wait that no launch has used yet, and its last synchronisation. */
 struct pending {
     uint64_t wait, sync;
 };
@@ -63,7 +64,7 @@ weir_status weir__import_calls(struct weir__import *im, int n)
 {
     struct launched *launched;
     struct pending *by_track;
-    bool told = false; /* the profile has the device's own waits */
+    bool told = false; /* the profile contains the device's own waits */
     int nlaunched = 0;
 
     if (!im->ncalls)

@@ -1,5 +1,5 @@
-/* What one event of a profile is: work of a device and on which engine, a wait, a record, or a
- * call of the host. */
+/* Classifies one event of a profile: work of a device, and its engine; a wait; a record; or a call
+ * of the host. */
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -61,13 +61,13 @@ static weir_engine engine_of(const struct weir__event *e)
                : weir__import_has(type, "cpu")    ? WEIR_ENGINE_HOST
                : weir__import_has(type, "core")   ? WEIR_ENGINE_CUBE
                                                   : WEIR_ENGINE_SDMA;
-    /* A collective that has a grid runs on cores; of one that has none nothing is known. */
+    /* A collective with a grid runs on cores. Without one its engine is unknown. */
     if (weir__trace_is_comm(e->name))
         return weir__event_find_arg(e, "grid") ? WEIR_ENGINE_VECTOR : WEIR_ENGINE_SDMA;
     return has_any(e->name, matrix, weir__countof(matrix)) ? WEIR_ENGINE_CUBE : WEIR_ENGINE_VECTOR;
 }
 
-/* A wait of a stream is no work; it says that the next operator waited for another stream. */
+/* A wait of a stream is no work: it means that the next operator waited for another stream. */
 static enum weir__span_kind kind_of(const struct weir__event *e)
 {
     const char *type = weir__event_text(e, "Task Type");
@@ -92,7 +92,7 @@ static bool is_device_work(const char *category)
     return is_any(category, known, weir__countof(known));
 }
 
-/* It says who called, and did nothing itself that it names. */
+/* True for spans that only enclose callees and do no work themselves. */
 static bool is_caller(const char *category)
 {
     static const char *const known[] = {"user_annotation", "gpu_user_annotation", "python_function",
@@ -101,7 +101,7 @@ static bool is_caller(const char *category)
     return is_any(category, known, weir__countof(known));
 }
 
-/* A number that is none becomes 0. */
+/* Returns the first positive number among the arguments `keys`, else 0. */
 static uint64_t number(const struct weir__event *e, const char *const *keys, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -154,7 +154,7 @@ static uint32_t blocks_of(const struct weir__event *e)
     return !blocks ? 1 : blocks > UINT32_MAX ? UINT32_MAX : (uint32_t)blocks;
 }
 
-/* The stream that is waited for, and which of its records. */
+/* Reads the stream that is waited for, and the call that recorded the event. */
 static void read_wait(struct weir__json *j, struct weir__import *im, const struct weir__event *e,
                       struct weir__import_span *s)
 {
@@ -169,7 +169,7 @@ static void read_wait(struct weir__json *j, struct weir__import *im, const struc
     }
 }
 
-/* A stack may be long, and there is one for each operator: what is not shown is not kept. */
+/* Stacks may be long, and each operator has one: keep only the frame that is shown. */
 static const char *keep_frame(struct weir__json *j, struct weir__import *im,
                               const struct weir__event *e)
 {
@@ -183,9 +183,10 @@ static const char *keep_frame(struct weir__json *j, struct weir__import *im,
     return kept;
 }
 
-/* What a profile says of a collective counts more than its kernel's name, which all groups of
- * processes and, of some libraries, all collectives have in common:
- * "ncclDevKernel_AllReduce_group_3". Those of the group of all processes keep their names. */
+/* Builds a collective's name from its kernel's name and the profile's arguments, such as
+ * "ncclDevKernel_AllReduce_group_3". The kernel's name alone is ambiguous: all groups of processes
+ * share it, and in some libraries all collectives do. Collectives of the group of all processes
+ * keep their kernels' names. */
 static const char *keep_name(struct weir__json *j, struct weir__import *im,
                              const struct weir__event *e)
 {

@@ -1,17 +1,18 @@
-/* Operators of a profile in order, and what they waited for.
+/* Sorts the operators of a profile, and finds what they waited for.
  *
- * A profile says when something ran, and sometimes why not earlier, in this order of worth:
- *   a wait that names the record, by its call or by its event: the last operator before that record
- *   a wait that names a stream: the last one there that had ended
- *   a synchronisation of the host: everything launched before it, for what came after it
- *   a wait that names nothing: the operator of another stream that ended last and was launched
+ * A profile says when an operator ran, and sometimes what it waited for. From the most to the least
+ * reliable:
+ *   a wait that names the record, by its call or by its event: the operator waited for the last
+ *   operator before that record
+ *   a wait that names a stream: for the last operator there that had ended
+ *   a synchronisation of the host: for everything launched before it
+ *   a wait that names nothing: for the operator of another stream that ended last and was launched
  *   before the wait was called
- * Where there is none of these, an operator that came after a longer pause than is usual on its
- * stream, and right after an operator of another stream ended, is taken to have waited for that.
+ * Without any of these, an operator is taken to have waited for an operator of another stream if it
+ * started right after that one ended, and after a longer pause than is usual on its own stream.
  *
- * Where all waits are of the first two kinds the order is known. Elsewhere it is guessed
- * (weir_trace.order_guessed), and who makes a program of the trace has to assume more than these
- * waits: write/graph_order.c.
+ * If all waits are of the first two kinds, the order is known. Otherwise it is guessed
+ * (weir_trace.order_guessed), and write/graph_order.c assumes more order than these waits.
  */
 #include "trace/read/import.h"
 
@@ -28,7 +29,7 @@ int weir__import_compare_spans(const void *x, const void *y)
         return a->stream < b->stream ? -1 : 1;
     if (a->from != b->from)
         return a->from < b->from ? -1 : 1;
-    return (a->to < b->to) - (a->to > b->to); /* an outer span comes before those inside it */
+    return (a->to < b->to) - (a->to > b->to); /* outer before inner */
 }
 
 static int compare_gaps(const void *x, const void *y)
@@ -52,17 +53,17 @@ static int64_t usual_gap(const struct weir__import_span *s, int n)
 
 /* ---- operators ---- */
 
-/* Waits that stand before an operator, until it comes. */
+/* The last wait on a stream before its next operator. */
 struct pending {
-    bool any;
-    bool device; /* the profile has it from the device */
+    bool any;    /* there is a wait */
+    bool device; /* the device recorded it; else it is derived from a call of the host */
     int source;
-    uint64_t before; /* what was launched by an earlier call; 0: any */
-    uint64_t event;  /* whose record it is; 0: unknown */
+    uint64_t before; /* it waits only for launches of calls before this one; 0: for any */
+    uint64_t event;  /* that it waits for; 0: unknown */
     int64_t passed;
 };
 
-/* What is known of an operator beside what the trace keeps. */
+/* Facts about an operator that the trace does not keep. */
 struct note {
     struct pending wait;
     uint64_t launch, synced;
@@ -75,23 +76,23 @@ struct end {
     uint32_t op;
 };
 
-/* A record of an event on its stream, behind an operator. */
+/* A record of an event on its stream. */
 struct record {
     uint64_t event;
     int64_t at;
-    uint32_t stream, op; /* op: WEIR_TRACE_NONE if none was before it */
+    uint32_t stream, op; /* op: the stream's last operator before it, or WEIR_TRACE_NONE */
 };
 
 struct order {
     weir_trace *t;
     struct note *notes; /* by operator */
     int cap_notes;
-    int64_t *usual;         /* by stream */
-    uint32_t *first;        /* operator of each stream, and one past the last stream's last */
+    int64_t *usual;         /* the usual pause between operators, by stream */
+    uint32_t *first;        /* first operator of each stream; one more entry marks the end */
     struct end *ends;       /* of all operators, sorted */
     struct record *records; /* sorted */
     int nrecords, cap_records;
-    bool vague; /* a wait of the device does not say for what */
+    bool vague; /* a wait of the device does not say what it waits for */
 };
 
 static bool add_op(struct order *o, const struct weir__import_span *s, const struct pending *wait)
@@ -190,8 +191,9 @@ static int compare_records(const void *x, const void *y)
     return (a->stream > b->stream) - (a->stream < b->stream);
 }
 
-/* The operator of the source stream, or of any stream but its own, that ended last in
- * (after, until] and was launched by a call before `before`; WEIR_TRACE_NONE if none did. */
+/* Returns the operator of the stream `source`, or of any stream but the operator's own, that ended
+ * last in (after, until] and was launched by a call before `before`; WEIR_TRACE_NONE if none
+ * did. */
 static uint32_t last_end(const struct order *o, const weir_trace_op *op, int source,
                          uint64_t before, int64_t after, int64_t until)
 {
@@ -220,9 +222,9 @@ static uint32_t last_end(const struct order *o, const weir_trace_op *op, int sou
     return WEIR_TRACE_NONE;
 }
 
-/* The last operator of a stream that a call before `before` launched, and that had ended by
- * `until`. Calls of several threads may reach a stream out of order by a little: the last one of
- * a few is as good. */
+/* Returns the last operator of a stream that a call before `before` launched and that had ended by
+ * `until`. Calls of several threads may reach a stream slightly out of order; the search then finds
+ * an operator close to the last, which is good enough. */
 static uint32_t last_launched(const struct order *o, uint32_t stream, uint64_t before,
                               int64_t until)
 {
@@ -239,8 +241,8 @@ static uint32_t last_launched(const struct order *o, uint32_t stream, uint64_t b
     return low > o->first[stream] ? low - 1 : WEIR_TRACE_NONE;
 }
 
-/* What stood before the record that a wait names, or else before the record of another stream of
- * the device that came last. */
+/* Returns the operator before the record that a wait names. If the wait names none, takes the last
+ * record on another stream of the device. */
 static uint32_t last_record(struct order *o, const weir_trace_op *op, const struct pending *w)
 {
     const struct record want = {.at = w->passed, .stream = UINT32_MAX};
@@ -266,7 +268,7 @@ static uint32_t last_record(struct order *o, const weir_trace_op *op, const stru
     return WEIR_TRACE_NONE;
 }
 
-/* What operator i waited for, as far as the profile tells. */
+/* Returns the operator that operator i waited for, as far as the profile says. */
 static uint32_t source_of(struct order *o, int i)
 {
     const weir_trace_op *op = &o->t->ops[i];
@@ -316,8 +318,8 @@ static bool add_wait(struct order *o, uint32_t i, uint32_t source)
     return true;
 }
 
-/* The first operator of a stream after a synchronisation comes after all that other streams of its
- * device had been given before it. */
+/* Orders the first operator of a stream after a synchronisation after everything that was launched
+ * on the other streams of its device before the synchronisation. */
 static bool add_sync(struct order *o, uint32_t i)
 {
     const weir_trace *t = o->t;
@@ -373,7 +375,7 @@ static bool add_waits(struct order *o)
     return true;
 }
 
-/* Profiles count from whenever; the first operator is at 0. */
+/* Shifts all times so that the first operator starts at 0: each profiler has its own epoch. */
 static void shift(struct weir__import_span *s, int n)
 {
     int64_t first = INT64_MAX;

@@ -1,10 +1,10 @@
-/* Spans around spans, as profiles of the host have them: a caller's own time is what its callees
- * leave of it. A stream runs one operator after the other, so each span becomes one operator of
- * that time, which stands where the longest piece of it was; what lies within one outermost span
- * is laid out without gaps from its start to its end. Sums, counts and the outermost spans are
- * exact; an operator inside may stand earlier or later by the short pieces of its callers.
+/* Computes the own time of nested spans, which profiles of the host contain: a span's time without
+ * that of its callees. A stream runs one operator after the other, so each span becomes one
+ * operator of that length. Operators are sorted by the start of their longest piece, and those
+ * within one outermost span follow each other without gaps. Sums, counts and outermost spans are
+ * exact; an inner operator may be shifted by the short pieces of its callers.
  *
- * Spans that only say who called are transparent: what their callees leave of them is a pause. */
+ * Spans that only name a caller become no operators: the time between their callees is a pause. */
 #include <stdlib.h>
 
 #include "trace/read/import.h"
@@ -12,13 +12,13 @@
 /* A span that has begun and not ended. */
 struct open {
     int span;
-    int64_t at;      /* up to where its time is counted */
-    int64_t longest; /* piece of its own */
+    int64_t at;      /* its time is counted up to here */
+    int64_t longest; /* its longest piece so far */
 };
 
 struct sweep {
     struct weir__import_span *s;
-    int64_t *own, *where; /* by span: its own time, and where the longest piece began */
+    int64_t *own, *where; /* by span: its own time, and the start of its longest piece */
     struct open *stack;
     int depth;
 };
@@ -38,7 +38,7 @@ static void count_piece(struct sweep *w, int64_t until)
     top->at = until;
 }
 
-/* Closes what ends by `until`, the innermost first. */
+/* Closes the spans that end by `until`, innermost first. */
 static void close_spans(struct sweep *w, int64_t until)
 {
     while (w->depth && w->s[w->stack[w->depth - 1].span].to <= until) {
@@ -50,7 +50,8 @@ static void close_spans(struct sweep *w, int64_t until)
     }
 }
 
-/* A span that begins inside another and ends behind it is no callee: it begins where that ends. */
+/* Opens span i. A span that starts inside another and ends after it is no callee: its start is
+ * moved to the other's end. */
 static void open_span(struct sweep *w, int i)
 {
     struct weir__import_span *s = w->s;
@@ -80,7 +81,7 @@ static int compare_places(const void *x, const void *y)
     return (a->span > b->span) - (a->span < b->span);
 }
 
-/* Lays out one outermost span and the n - 1 within it. */
+/* Lays out an outermost span and the n - 1 spans within it. */
 static void lay_out(struct sweep *w, int first, int n, struct place *places)
 {
     int64_t at = w->s[first].from;
@@ -97,7 +98,7 @@ static void lay_out(struct sweep *w, int first, int n, struct place *places)
     }
 }
 
-/* The spans of s[first..n) that lie within the first one. */
+/* Counts the spans of s[first..n) that lie within the first one, including itself. */
 static int extent(const struct weir__import_span *s, int first, int n)
 {
     int i = first + 1;
@@ -118,7 +119,7 @@ static void sweep_stream(struct sweep *w, int first, int n)
     close_spans(w, INT64_MAX);
     for (int i = first; i < first + n; i++)
         if (w->s[i].kind == WEIR__SPAN_WORK && !w->own[i] && w->s[i].to > w->s[i].from)
-            w->s[i].caller = true; /* it did nothing but call */
+            w->s[i].caller = true; /* it has no time of its own */
 }
 
 int weir__import_self_time(struct weir__import_span *s, int n)
@@ -141,7 +142,7 @@ int weir__import_self_time(struct weir__import_span *s, int n)
     }
     for (int i = 0, count = 1; i < n; i += count) {
         count = 1;
-        /* Inside a caller pauses are real: its callees stay where they were. */
+        /* Pauses inside a caller are real: its callees keep their times. */
         if (s[i].kind == WEIR__SPAN_WORK && (!s[i].caller || w.own[i] == 0) &&
             (count = extent(s, i, n)) > 1)
             lay_out(&w, i, count, places);

@@ -36,7 +36,7 @@ static void skip_blanks(struct weir__json *j)
         j->at++;
 }
 
-/* The next character that is no blank; 0 at the end or after an error. */
+/* Returns the next character that is no blank; 0 at the end or after an error. */
 static char look(struct weir__json *j)
 {
     skip_blanks(j);
@@ -72,7 +72,7 @@ static bool enter(struct weir__json *j, char bracket, const char *wanted)
     return true;
 }
 
-/* Before the next member; false at the closing bracket, which is taken. */
+/* Moves to the next member; consumes the closing bracket and returns false at the end. */
 static bool another(struct weir__json *j, char bracket)
 {
     char c = look(j);
@@ -90,7 +90,7 @@ static bool another(struct weir__json *j, char bracket)
             return false;
         }
         j->at++;
-        /* Profilers that were killed leave a comma at the end, and nothing behind it. */
+        /* A profiler that was killed leaves a comma at the end of the list. */
         if (look(j) == bracket)
             return another(j, bracket);
     }
@@ -192,8 +192,8 @@ static char *put_utf8(char *to, unsigned code)
     return to;
 }
 
-/* The escape behind a backslash at `s`; where it ends, or NULL. A zero, which would end the
- * text, and half a surrogate become U+FFFD. */
+/* Decodes the escape at `s`, after the backslash. Returns its end, or NULL. A zero, which would end
+ * the text, and an unpaired surrogate become U+FFFD. */
 static const char *unescape(const char *s, const char *end, char **to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -232,7 +232,7 @@ const char *weir__json_string(struct weir__json *j)
         weir__json_fail(j, WEIR_EPARSE, "the string has no end");
         return NULL;
     }
-    if (!reserve(j, (size_t)(close - j->at))) /* an escape is never shorter than its text */
+    if (!reserve(j, (size_t)(close - j->at))) /* an escape is never shorter than its result */
         return NULL;
     to = j->text;
     for (s = j->at + 1; s < close;) {
@@ -256,7 +256,7 @@ static const char *digits(const char *s, const char *end, long double *value, in
     return s;
 }
 
-/* Not strtod, which listens to the locale. */
+/* Does not use strtod, which depends on the locale. */
 long double weir__json_number(struct weir__json *j)
 {
     long double value = 0, power = 0;

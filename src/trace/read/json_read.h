@@ -1,13 +1,13 @@
-/* Reading JSON as it comes, without a tree: a trace may have millions of events.
+/* Reads JSON as a stream, without building a tree: a trace may have millions of events.
  *
  *     if (weir__json_object(j))
  *         while (weir__json_key(j, key, sizeof key))
  *             if (!strcmp(key, "name")) name = weir__json_string(j);
  *             else weir__json_skip(j);
  *
- * Whoever has taken a key or an item takes its value next, or skips it. After an error,
- * which is the thread's last error and names line and column, everything returns false,
- * NULL or 0, so loops end and one look at `bad` at the end is enough.
+ * After each key or item the caller must read its value or skip it. An error sets the thread's last
+ * error, which names line and column. After it every function returns false, NULL or 0, so loops
+ * end, and one check of `bad` at the end suffices.
  */
 #ifndef WEIR_TRACE_READ_JSON_READ_H
 #define WEIR_TRACE_READ_JSON_READ_H
@@ -27,19 +27,19 @@ struct weir__json {
     const char *path; /* for errors */
     const char *start, *at, *end;
     int depth;
-    bool first; /* nothing of the group that was entered last has been taken */
+    bool first; /* no member of the innermost group has been read yet */
     bool bad;
     char *text; /* the last string */
     size_t cap;
 };
 
-/* `size` bytes at `text`, which stay the caller's. */
+/* Starts reading `size` bytes at `text`. The caller owns the text and keeps it until the end. */
 void weir__json_init(struct weir__json *j, const char *path, const char *text, size_t size);
 void weir__json_fini(struct weir__json *j);
 
 enum weir__json_kind weir__json_peek(struct weir__json *j);
 bool weir__json_object(struct weir__json *j);
-/* The next key, cut to `size`; false at the end of the object. */
+/* Reads the next key, truncated to `size`; false at the end of the object. */
 bool weir__json_key(struct weir__json *j, char *key, size_t size);
 bool weir__json_array(struct weir__json *j);
 bool weir__json_item(struct weir__json *j);
@@ -48,9 +48,9 @@ const char *weir__json_string(struct weir__json *j);
 long double weir__json_number(struct weir__json *j);
 bool weir__json_bool(struct weir__json *j); /* null is false */
 void weir__json_skip(struct weir__json *j);
-/* Nothing but blanks is left. */
+/* Fails unless only blanks are left. */
 void weir__json_end(struct weir__json *j);
-/* A sentence about the place that was read last. */
+/* Sets the error: `what` is a sentence about the current position. */
 void weir__json_fail(struct weir__json *j, weir_status status, const char *what);
 
 #endif

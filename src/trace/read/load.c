@@ -14,7 +14,7 @@ static void read_events(struct weir__json *j, weir_trace *t, struct weir__import
     size_t n = 0;
 
     for (weir__json_array(j); weir__json_item(j);) {
-        if (weir__json_peek(j) != WEIR__JSON_OBJECT) { /* some end their list with a word */
+        if (weir__json_peek(j) != WEIR__JSON_OBJECT) { /* some files end the list with null */
             weir__json_skip(j);
             continue;
         }

@@ -1,5 +1,5 @@
-/* What chrome_write.c wrote, read back. Nothing here trusts the file: every index is looked
- * at before it is used. */
+/* Reads back what chrome_write.c wrote. The file is not trusted: every index is checked before it
+ * is used. */
 #include "trace/read/load.h"
 
 #include <limits.h>
@@ -15,7 +15,7 @@ static const char *keep(struct weir__json *j, weir_trace *t, const char *text)
     return copy ? copy : "";
 }
 
-/* A whole number in [low, high]. */
+/* Returns the value if it is a whole number in [low, high]; else fails with `what`. */
 static int64_t whole(struct weir__json *j, long double value, int64_t low, int64_t high,
                      const char *what)
 {
@@ -130,7 +130,7 @@ static int64_t arg(struct weir__json *j, const struct weir__event *e, const char
     return whole(j, weir__event_number(e, key, 0), 0, high, "an argument is out of range");
 }
 
-/* An index of something that may come later in the file; looked at in the end. */
+/* Reads an index that may refer to a later event; weir__load_finish checks it. */
 static uint32_t index_arg(struct weir__json *j, const struct weir__event *e, const char *key)
 {
     const struct weir__event_arg *a = weir__event_find_arg(e, key);
@@ -140,7 +140,7 @@ static uint32_t index_arg(struct weir__json *j, const struct weir__event *e, con
     return (uint32_t)arg(j, e, key, UINT32_MAX - 1);
 }
 
-/* The number of the thread, from 1 on. */
+/* Reads the index that a thread's id stands for; ids count from 1. */
 static int64_t track(struct weir__json *j, const struct weir__event *e, int64_t high,
                      const char *what)
 {
@@ -196,7 +196,7 @@ static void read_part(struct weir__json *j, weir_trace *t, const struct weir__ev
     int64_t index = arg(j, e, "part", INT_MAX), core = track(j, e, INT_MAX, "no core");
     weir_trace_part *p;
 
-    if (index + 1 == t->nparts && core < UINT16_MAX) { /* of several cores */
+    if (index + 1 == t->nparts && core < UINT16_MAX) { /* the same block on another core */
         p = &t->parts[index];
         if (p->ncores == 3)
             weir__json_fail(j, WEIR_EPARSE, "a block has at most three cores");
@@ -268,7 +268,7 @@ void weir__load_event(struct weir__json *j, weir_trace *t, const struct weir__ev
         read_memory(j, t, e);
 }
 
-/* ---- what refers to what ---- */
+/* ---- references ---- */
 
 static void finish_parts(struct weir__json *j, weir_trace *t)
 {

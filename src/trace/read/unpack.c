@@ -1,11 +1,11 @@
-/* Compressed profiles: gzip by zlib, zstd by libzstd. Both are opened when the first such file
- * comes, so that weir needs neither where nobody has any. */
+/* Unpacks compressed profiles: gzip with zlib, zstd with libzstd. Each library is opened when the
+ * first such file is read, so weir does not depend on them otherwise. */
 #include "trace/read/unpack.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-/* What no profile is, so that a small file cannot ask for all memory there is. */
+/* Larger than any profile; a bound, so that a small malicious file cannot use up all memory. */
 #define MOST ((size_t)1 << 36)
 
 struct unpacked {
@@ -52,7 +52,7 @@ static weir_status damaged(const char *path, const char *why)
 
 /* ---- gzip ---- */
 
-/* zlib's, as it has been since 1.0. */
+/* zlib's struct, whose layout has not changed since 1.0. */
 struct z_stream {
     const unsigned char *next_in;
     unsigned avail_in;
@@ -100,7 +100,7 @@ static weir_status inflate_all(const struct zlib *lib, struct z_stream *z, const
         if (code == Z_STREAM_END) {
             if (!z->avail_in && fed == size)
                 return WEIR_OK;
-            if (lib->reset(z)) /* files that were put one behind the other */
+            if (lib->reset(z)) /* concatenated gzip files */
                 return damaged(u->path, "zlib cannot go on");
         } else if (code) {
             return damaged(u->path, z->msg                        ? z->msg
@@ -158,7 +158,7 @@ static weir_status unzstd_all(const struct zstd *lib, void *stream, const char *
                               struct unpacked *u)
 {
     struct zstd_in in = {packed, size, 0};
-    size_t left = 1; /* of the frame; 0 at its end */
+    size_t left = 1; /* bytes of the frame that libzstd still expects; 0 at its end */
     weir_status st;
 
     while (in.at < in.size || left) {

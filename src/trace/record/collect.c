@@ -1,19 +1,19 @@
-/* From records to a trace: sorted by stream and command, then joined in one sweep. */
+/* Builds a trace from records: sorts them by stream and command, then joins them in one sweep. */
 #include "trace/record/store.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a stream's announcement became. */
+/* An announced stream. */
 struct known {
     uint32_t device, slot; /* device is an index */
     uint64_t first;
-    uint32_t order;  /* among announcements: of two for the same command the later one counts */
-    uint32_t stream; /* index in the trace; WEIR_TRACE_NONE until something of it is met */
+    uint32_t order;  /* of announcements: of two for the same command the later one counts */
+    uint32_t stream; /* index in the trace; WEIR_TRACE_NONE until the sweep meets a record of it */
     const struct weir__trace_raw_stream *raw;
 };
 
-/* Where an operator came from, for waits that look for it. */
+/* The command of an operator, for waits that name a command. */
 struct origin {
     uint32_t device, slot;
     uint64_t seq;
@@ -26,12 +26,12 @@ struct collector {
     int nknown;
     struct origin *origins; /* by operator */
     int cap_origins;
-    struct weir__trace_record *sources; /* of waits: records, by wait */
+    struct weir__trace_record *sources; /* by wait: its record */
     int cap_sources;
-    /* Within one slot, as the sweep goes on. */
+    /* State of the sweep within one slot. */
     const struct weir__trace_record *queued;
-    int64_t last_end; /* INT64_MIN before the first */
-    int first_wait;   /* not yet given to an operator */
+    int64_t last_end; /* of the last operator or wait; INT64_MIN before the first */
+    int first_wait;   /* the first wait that belongs to no operator yet */
 };
 
 /* ---- order ---- */
@@ -41,7 +41,7 @@ static int compare_ids(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Within a command: when it was queued, the operator or wait, then the operator's parts. */
+/* The order of records of one command: its queueing, the operator or wait, the operator's parts. */
 static int rank_of(const struct weir__trace_record *r)
 {
     return r->kind == WEIR__TRACE_QUEUED ? 0 : r->kind == WEIR__TRACE_PART ? 2 : 1;
@@ -77,7 +77,7 @@ static int compare_known(const void *x, const void *y)
 
 /* ---- devices, streams, time ---- */
 
-/* Devices are in the order of their ids, which only grow. */
+/* Finds a device by its id. Devices are sorted by id. */
 static uint32_t device_index(const struct weir__trace_raw *raw, uint64_t id)
 {
     int low = 0, high = raw->ndevices;
@@ -96,7 +96,7 @@ static uint32_t device_index(const struct weir__trace_raw *raw, uint64_t id)
 static int64_t time_of(const struct weir__trace_raw *raw, uint32_t device, uint64_t at)
 {
     switch (raw->devices[device].clock) {
-    case WEIR__TRACE_TICKS: /* a wait may have been reached before */
+    case WEIR__TRACE_TICKS: /* a wait may have been reached before the recording began */
         return at < raw->start_ticks
                    ? 0
                    : (int64_t)((double)(at - raw->start_ticks) * raw->ns_per_tick);
@@ -150,8 +150,8 @@ static bool know_streams(struct collector *c)
     return true;
 }
 
-/* The last announcement for the slot at or before the command. Every stream is announced
- * before anything is queued on it, so there is one unless memory was short. */
+/* Returns the last announcement for the slot at or before the command. Every stream is announced
+ * before anything is queued on it, so it is NULL only if memory was short. */
 static struct known *find_known(struct collector *c, uint32_t device, uint32_t slot, uint64_t seq)
 {
     struct known want = {device, slot, seq, UINT32_MAX, 0, NULL};
@@ -170,7 +170,8 @@ static struct known *find_known(struct collector *c, uint32_t device, uint32_t s
     return &c->known[low - 1];
 }
 
-/* WEIR_TRACE_NONE if it was never announced; without memory *ok becomes false. */
+/* Returns the stream's index in the trace; adds the stream if needed. WEIR_TRACE_NONE if it was
+ * never announced. Sets *ok to false when out of memory. */
 static uint32_t stream_index(struct collector *c, uint32_t device, uint32_t slot, uint64_t seq,
                              bool *ok)
 {
@@ -227,7 +228,7 @@ static bool add_one_part(struct collector *c, const struct weir__trace_record *r
     return true;
 }
 
-/* Blocks that ran together on cores without a name are a part each. */
+/* Adds the record's blocks as one part, or as one part per block if their cores are unnamed. */
 static bool add_part(struct collector *c, const struct weir__trace_record *r)
 {
     bool unnamed =
@@ -277,8 +278,8 @@ static bool add_op(struct collector *c, const struct weir__trace_record *r, uint
     return !r->whole || add_part(c, r);
 }
 
-/* The operator's parts are known: the times in their order. Two threads that read the
- * counter may be a few ticks apart. */
+/* Sets the last operator's queued and ready times once its parts are known, in order: queued,
+ * ready, started. Times read by two threads may differ by a few ticks, so they are clamped. */
 static void order_times(struct collector *c)
 {
     weir_trace_op *op = &c->trace->ops[c->trace->nops - 1];
@@ -327,7 +328,7 @@ static bool add_memory(struct collector *c, const struct weir__trace_record *r, 
     return true;
 }
 
-/* One command, or one record of memory; *at moves behind it. */
+/* Adds one command with all its records, or one record of memory; moves *at past it. */
 static bool take(struct collector *c, size_t *at)
 {
     const struct weir__trace_raw *raw = c->raw;
@@ -344,7 +345,7 @@ static bool take(struct collector *c, size_t *at)
         return true;
     }
     stream = stream_index(c, device, r->slot, r->seq, &ok);
-    if (stream == WEIR_TRACE_NONE || r->kind == WEIR__TRACE_PART) /* of a lost operator */
+    if (stream == WEIR_TRACE_NONE || r->kind == WEIR__TRACE_PART) /* a part of a lost operator */
         return ok;
     if (r->kind == WEIR__TRACE_WAIT)
         return add_wait(c, r, device, stream);
@@ -379,7 +380,7 @@ static bool sweep(struct collector *c)
     return true;
 }
 
-/* ---- what waits waited for ---- */
+/* ---- the sources of waits ---- */
 
 static int compare_origin(const struct origin *o, uint32_t device, uint32_t slot, uint64_t seq)
 {
@@ -390,7 +391,7 @@ static int compare_origin(const struct origin *o, uint32_t device, uint32_t slot
     return order ? order : compare_ids(o->seq, seq);
 }
 
-/* The last operator of the slot at or before the command. */
+/* Returns the last operator of the slot at or before the command, or WEIR_TRACE_NONE. */
 static uint32_t find_op(const struct collector *c, uint32_t device, uint32_t slot, uint64_t seq)
 {
     int low = 0, high = c->trace->nops;
@@ -445,7 +446,7 @@ weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out)
         *out = c.trace;
         return WEIR_OK;
     }
-    weir__allocator_hold(1); /* the trace's; the caller holds one of its own */
+    weir__allocator_hold(1); /* weir_trace_free releases one hold; the caller keeps its own */
     weir_trace_free(c.trace);
     return weir__fail_nomem("sorting a trace of %zu records", raw->nrecords);
 }

@@ -1,5 +1,5 @@
-/* Taking records out of rings, when a recording ends and while it goes on. The caller holds the
- * lock of ring.c, so that rings neither come nor change their size; their threads may write. */
+/* Reads records from rings, at the end of a recording and during it. The caller holds the lock of
+ * ring.c, so no ring is added or resized; the rings' threads may write meanwhile. */
 #include "trace/record/store.h"
 
 #include <sys/mman.h>
@@ -11,21 +11,22 @@ size_t weir__trace_kept(const struct weir__trace_ring *r)
     return size < WEIR__TRACE_KEPT ? size : WEIR__TRACE_KEPT;
 }
 
-/* What of the ring belongs to the recording: from *first to the head that is returned. */
+/* Finds the records of the ring that belong to the recording: from *first up to the returned
+ * head. */
 static uint64_t span(const struct weir__trace_ring *r, uint32_t recording, uint64_t *first)
 {
     uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
 
     *first = head;
     if (atomic_load_explicit(&r->recording, memory_order_relaxed) == recording)
-        /* The slot at the head may be written just now. */
+        /* The writer may be writing the slot at the head, which also holds the oldest record. */
         *first = head < r->count ? 0 : head - r->count + 1;
     return head;
 }
 
-/* Copies the newest records of a ring that is being written. Of one that has gone round, the
- * older half is left out: its writer would have to fill that half during the copy to reach what
- * is read, and then what was read is not used. */
+/* Copies the newest records of a ring while its thread writes. If the ring has wrapped, leaves out
+ * the older half: the writer would have to fill that half during the copy to overwrite a record
+ * that is being read. If it does so, the copied records are discarded. */
 static void copy_written(struct weir__trace_raw *raw, const struct weir__trace_ring *r,
                          uint32_t recording)
 {

@@ -3,8 +3,9 @@
 #include <ctype.h>
 #include <stddef.h>
 
-/* Letters and digits alone count: all_reduce, AllReduce and allReduce are one. DeepEP's kernels are
- * called dispatch and combine, as others' are: they are known by their namespaces. */
+/* Only letters and digits are compared: all_reduce, AllReduce and allReduce are equal. DeepEP's
+ * kernels are called dispatch and combine, as are other libraries', so they are recognised by their
+ * namespaces. */
 static const char *const words[] = {
     "nccl",
     "rccl",

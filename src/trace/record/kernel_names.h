@@ -3,20 +3,20 @@
 
 #include <stdbool.h>
 
-/* The kernel moves data between devices, as its name tells: of NCCL, HCCL, NVSHMEM or DeepEP, or a
- * collective by its common name. */
+/* True if the kernel's name says that it moves data between devices: a kernel of NCCL, HCCL,
+ * NVSHMEM or DeepEP, or a collective under its common name. */
 bool weir__trace_is_comm(const char *name);
 
-/* A kernel's name as people say it: no return type, namespaces, parameters, and one template
- * argument (short_name.c). Other names stay. What is to be grouped is grouped by it. */
+/* A C++ kernel's short name: without return type, namespaces and parameters, and with at most one
+ * template argument (short_name.c). Other names stay as they are. Operators are grouped by it. */
 enum { WEIR__SHORT_NAME = 56 };
 struct weir__short_name {
     char text[512];
 };
 struct weir__short_name weir__plain_name(const char *name);
-/* At most WEIR__SHORT_NAME bytes of a name, without its middle. */
+/* Cuts a name to at most WEIR__SHORT_NAME bytes by removing its middle. */
 struct weir__short_name weir__cut_name(const char *name);
-/* Both. */
+/* weir__plain_name, then weir__cut_name. */
 struct weir__short_name weir__shorten_name(const char *name);
 
 #endif

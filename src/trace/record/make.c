@@ -1,4 +1,4 @@
-/* A trace from somebody's own arrays. */
+/* Builds a trace from arrays of the caller. */
 #include <string.h>
 
 #include "trace/record/store.h"
@@ -52,7 +52,7 @@ static weir_status check(const weir_trace_data *d)
     return check_ops(d);
 }
 
-/* A copy of the array, and the count; false when out of memory. */
+/* Copies the array and stores its count; false when out of memory. */
 static bool copy(void *to, int *count, const void *from, size_t n, size_t size)
 {
     void *fresh;

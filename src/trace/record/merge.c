@@ -1,10 +1,10 @@
-/* Traces of the ranks of one job as one, on the clock of rank 0. */
+/* Merges the traces of a job's ranks into one, on the clock of rank 0. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "trace/record/store.h"
 
-/* ---- which rank this process is ---- */
+/* ---- this process's rank ---- */
 
 static _Atomic int own_rank = -1;
 static _Atomic int64_t own_offset_ns;
@@ -58,7 +58,8 @@ static bool make_room(weir_trace *all, const weir_trace *const *traces, size_t n
     return all->devices && all->streams && all->ops && all->parts && all->waits && all->memory;
 }
 
-/* Times of devices with a clock of their own are left alone. */
+/* Appends a trace and shifts its times by `later_ns`, except those of devices with their own
+ * clock. */
 static void add(weir_trace *all, const weir_trace *t, int64_t later_ns)
 {
     const weir_trace base = *all;

@@ -1,6 +1,6 @@
-/* Gives blocks core numbers where the device only counts cores. In the order of their starts, each
- * block takes the first free core of its kind. No more run at once than the device has cores, so
- * one is always free. */
+/* Assigns core numbers to blocks of devices that only count their cores. Blocks are taken in the
+ * order of their starts; each gets the first free core of its kind. No more blocks run at once than
+ * the device has cores, so a core is always free. */
 #include "trace/record/store.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ static bool is_unnamed(const weir_trace_part *p)
     return false;
 }
 
-/* Of free_at[low .. high-1] the first that is free, or will be first. */
+/* Takes the first core of free_at[low .. high-1] that is free, else the one that is free
+ * soonest. */
 static int take(int64_t *free_at, int low, int high, const weir_trace_part *p)
 {
     int best = low;

@@ -1,6 +1,6 @@
-/* Texts by number. They are never given back: a record may be written and read long after
- * whatever had the name is gone, and the same few names come again and again. For the same
- * reason they do not come from the replaceable allocator, which may be exchanged meanwhile. */
+/* Texts by number. They are never freed: a record may be written and read long after the named
+ * object was destroyed, and the same few names recur. They are allocated by malloc, as the
+ * replaceable allocator may be replaced while they live. */
 #include "trace/record/store.h"
 
 #include "base/hash.h"
@@ -13,7 +13,7 @@ enum { MAX_NAMES = 1 << 20, MAX_SCOPES = 1 << 16, PAGE = 1024, SEEN = 512 };
 
 /* Open addressing. A slot is written once; 0 is free. */
 struct slots {
-    struct slots *smaller; /* that came before; somebody may be looking there still */
+    struct slots *smaller; /* the table before; never freed, as threads may still search it */
     uint32_t n;
     _Atomic uint32_t ids[];
 };
@@ -43,7 +43,7 @@ static const char *text_of(struct table *t, uint32_t id)
     return id && page ? page[id % PAGE] : "";
 }
 
-/* The slot that has the text, or the free one where it belongs. */
+/* Returns the slot with the text, or the free slot where it belongs. */
 static _Atomic uint32_t *slot_of(struct table *t, struct slots *slots, const char *text)
 {
     uint32_t i = (uint32_t)hash(text) & (slots->n - 1), id;
@@ -54,7 +54,7 @@ static _Atomic uint32_t *slot_of(struct table *t, struct slots *slots, const cha
     return &slots->ids[i];
 }
 
-/* All smaller ones together take less room than the new ones. */
+/* Doubles the table. The old ones are kept; together they take less memory than the new one. */
 static struct slots *grow_slots(struct table *t, struct slots *old)
 {
     uint32_t n = old ? 2 * old->n : 256;
@@ -121,8 +121,7 @@ void weir__trace_names_hold(bool hold)
     }
 }
 
-/* What this thread saw last at an address. The text is compared, since the address may be
- * another name's by now. */
+/* A per-thread cache by address. It compares the text, as the address may now hold another name. */
 struct seen {
     const char *at, *text;
     uint32_t id;

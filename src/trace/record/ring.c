@@ -1,16 +1,16 @@
-/* Rings, and the recording that is under way.
+/* Rings, and the current recording.
  *
- * A ring has one writer, the thread that owns it, and is read under the lock when the
- * recording ends. The writer stores the record and then the head; the reader takes the
- * head and then the records behind it. A writer may be late by one record, which goes
- * into the slot at the head; the reader leaves that one out.
+ * A ring has one writer, the thread that owns it, and is read under the lock at the end of the
+ * recording. The writer stores the record and then the head; the reader loads the head and then
+ * the records before it. A writer may still write one record after the recording has ended. That
+ * record goes into the slot at the head, which the reader leaves out.
  *
- * Rings outlive recordings, because a late writer may still hold one: a thread's goes to
- * the next thread that wants one when it ends. Their memory is the system's, and but for
- * its beginning taken page by page as it is written.
+ * Rings outlive recordings, because a late writer may still use one. When a thread ends, its ring
+ * goes to the next thread that needs one. Their memory is mapped from the system; only its
+ * beginning is populated in advance, the rest page by page when it is first written.
  *
- * Two locks: sources_lock, outside the device lock, for the list of devices; lock, inside
- * it, for rings and what the recording knows.
+ * Two locks: `sources_lock` guards the list of devices and is taken outside device locks; `lock`
+ * guards rings and the session and is taken inside device locks.
  */
 #include "trace/record/store.h"
 
@@ -27,7 +27,7 @@ enum { DEFAULT_BYTES = 32 << 20, LEAST_BYTES = 4 << 10, WATCH_BYTES = 2 << 20 };
 
 _Static_assert(sizeof(struct weir__trace_record) == WEIR__LINE, "a record is a cache line");
 
-_Alignas(WEIR__LINE) _Atomic uint32_t weir__trace_generation; /* no neighbours that change */
+_Alignas(WEIR__LINE) _Atomic uint32_t weir__trace_generation; /* avoids false sharing */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t sources_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,7 +35,7 @@ static struct weir__trace_source *sources;
 static struct weir__trace_ring *rings;
 static struct {
     uint32_t last; /* number of the last recording that began */
-    bool watched;  /* it is the watch's, and gives way to one that the program begins */
+    bool watched;  /* the watch began it; a recording that the program begins replaces it */
     size_t count;  /* records of a ring */
     struct weir__trace_raw raw;
 } session;
@@ -44,12 +44,12 @@ static struct {
 
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT, forks = PTHREAD_ONCE_INIT;
-/* Not "initial-exec", though it would be faster: with it the library could not be loaded into
- * a running program, as Python does, for lack of static thread storage. */
+/* The faster TLS model "initial-exec" is not used: loading the library into a running program, as
+ * Python does, could then fail for lack of static thread storage. */
 static _Thread_local struct weir__trace_ring *mine;
 
-/* Runs on the thread that ends. What it records after this, in destructors of others, goes
- * into a ring that it claims anew. */
+/* Runs on the thread that ends. If destructors of other libraries record after this, the thread
+ * claims a ring again. */
 static void disown(void *ring)
 {
     mine = NULL;
@@ -72,7 +72,7 @@ static void *map(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* One that a thread left behind, or a new one. */
+/* Returns a ring whose thread has ended, or a new one. */
 static struct weir__trace_ring *claim(void)
 {
     struct weir__trace_ring *r = rings;
@@ -109,9 +109,9 @@ static bool resize(struct weir__trace_ring *r, size_t count)
     return true;
 }
 
-/* The thread's first record of a recording: its ring begins anew. NULL if that is over
- * already, or memory is short. */
-/* Apart, so that what finds its ring saves no registers for it. */
+/* Resets the thread's ring for its first record of a recording. NULL if the recording has ended
+ * already, or memory is short. Not inlined, so that the fast path of its caller saves no
+ * registers. */
 static __attribute__((noinline)) struct weir__trace_ring *join(uint32_t recording)
 {
     struct weir__trace_ring *r = NULL;
@@ -155,8 +155,8 @@ void weir__trace_put(const struct weir__trace_record *record)
 
 /* ---- devices and streams ---- */
 
-/* Under both locks, while a trace is recorded. By rising id: of two devices that were opened
- * at once either may come first. */
+/* Adds a device, sorted by id: two devices that are opened concurrently may arrive in either order.
+ * The caller holds both locks, and a trace is being recorded. */
 static void add_device(const struct weir__trace_source *s)
 {
     struct weir__trace_raw *raw = &session.raw;
@@ -193,7 +193,7 @@ void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const ch
         return;
     pthread_mutex_lock(&lock);
     if (!weir__trace_on()) {
-        /* The recording has just ended: nobody would free a ring that is added now. */
+        /* The recording has just ended: nobody would free an entry that is added now. */
     } else if (!weir__grow(&raw->streams, raw->nstreams, &raw->cap_streams, sizeof *raw->streams)) {
         raw->dropped++;
     } else {
@@ -205,7 +205,8 @@ void weir__trace_stream(uint64_t device, uint32_t slot, uint64_t first, const ch
     pthread_mutex_unlock(&lock);
 }
 
-/* Under sources_lock. A recording may end meanwhile, but none begins. */
+/* Adds the device to the recording. The caller holds sources_lock, so a recording may end
+ * meanwhile, but none begins. */
 static void introduce(struct weir__trace_source *s)
 {
     pthread_mutex_lock(&lock);
@@ -221,7 +222,7 @@ void weir__trace_add_source(struct weir__trace_source *source)
 
     weir__trace_ticks_init();
     pthread_mutex_lock(&sources_lock);
-    while (*end && (*end)->id < source->id) /* oldest first: the order is that of the ranks */
+    while (*end && (*end)->id < source->id) /* oldest first: ranks open their devices in order */
         end = &(*end)->next;
     source->next = *end;
     *end = source;
@@ -243,7 +244,7 @@ void weir__trace_remove_source(struct weir__trace_source *source)
 
 /* ---- start and stop ---- */
 
-/* Ends a recording that nobody will ask for. Under the lock. */
+/* Ends and discards the recording. The caller holds the lock. */
 static void forget(void)
 {
     atomic_store(&weir__trace_generation, 0);
@@ -278,7 +279,7 @@ static weir_status begin(size_t bytes, bool watched)
     return st;
 }
 
-/* A recording that does not know all devices and streams from the start is none. */
+/* Discards the recording and fails if it could not add all devices and streams. */
 static weir_status check_begun(void)
 {
     bool lost;
@@ -290,8 +291,9 @@ static weir_status check_begun(void)
     return lost ? weir__fail_nomem("allocating the devices and streams of a trace") : WEIR_OK;
 }
 
-/* Threads that record are not in the child of a fork, but what they hold would be. So the thread
- * that forks holds all of it, in the order of the locks, and lets go on both sides. */
+/* A forked child has no recording threads, but would inherit the locks that they hold. So the
+ * forking thread takes all these locks before the fork, in lock order, and releases them in parent
+ * and child. */
 static void before_fork(void)
 {
     pthread_mutex_lock(&sources_lock);
@@ -316,7 +318,7 @@ static weir_status start(size_t bytes, bool watched)
     weir_status st;
 
     pthread_once(&forks, watch_forks);
-    weir__trace_ticks_init(); /* devices start the clock too, but none may be open yet */
+    weir__trace_ticks_init(); /* weir__trace_add_source does this too; no device may be open yet */
     pthread_mutex_lock(&sources_lock);
     if (!(st = begin(bytes, watched))) {
         for (struct weir__trace_source *s = sources; s; s = s->next)
@@ -361,7 +363,7 @@ bool weir_trace_running(void)
     return weir__trace_on() && is_programs_own();
 }
 
-/* What the session knows, apart from it. Under the lock. */
+/* Copies the session's devices and streams. The caller holds the lock. */
 static weir_status copy_session(struct weir__trace_raw *raw, uint32_t recording)
 {
     *raw = (struct weir__trace_raw){.dropped = session.raw.dropped,

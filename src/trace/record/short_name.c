@@ -1,13 +1,13 @@
-/* Names of C++ kernels as people say them:
+/* Short names of C++ kernels:
  *
  *     void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
  *         std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<float>, ...)
  *
- * is vectorized_elementwise_kernel<CUDAFunctor_add>: the function without its return type,
- * namespaces and parameters, and of its template arguments the one that says what it computes.
- * void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn>(...) is the argument alone,
- * since every product of that library is a "Kernel".
- * src/trace/write/page/model.js has the same rules for the page. */
+ * becomes vectorized_elementwise_kernel<CUDAFunctor_add>: the function without its return type,
+ * namespaces and parameters, and with the one template argument that says what it computes.
+ * void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn>(...) becomes its argument,
+ * since that library calls every product "Kernel".
+ * src/trace/write/page/model.js implements the same rules for the page. */
 #include "trace/record/kernel_names.h"
 
 #include <ctype.h>
@@ -24,8 +24,8 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
-/* The end of the function's own name: where its template arguments or parameters begin. What
- * stands in brackets of a namespace, as in "(anonymous namespace)::f", belongs to the name. */
+/* Returns the end of the function's own name, where its template arguments or parameters begin.
+ * Parentheses of a namespace, as in "(anonymous namespace)::f", belong to the name. */
 static size_t end_of_name(const char *name)
 {
     size_t i = 0;
@@ -43,7 +43,7 @@ static size_t end_of_name(const char *name)
     return i;
 }
 
-/* The last word before `end`: without return type and namespaces. */
+/* Returns the last word before `end`: the name without return type and namespaces. */
 static struct piece last_word(const char *name, size_t end)
 {
     size_t from = end;
@@ -53,7 +53,7 @@ static struct piece last_word(const char *name, size_t end)
     return (struct piece){name + from, end - from};
 }
 
-/* "Kernel", "kernel", "Kernel2": it says nothing. */
+/* True for names such as "Kernel" and "kernel2", which do not say what the kernel computes. */
 static bool is_any_kernel(struct piece word)
 {
     return word.size >= 6 && !strncasecmp(word.at, "kernel", 6) &&
@@ -78,7 +78,7 @@ static bool begins_with_a_name(const char *arguments)
     return *arguments == '<' && word.size && !isdigit((unsigned char)*word.at);
 }
 
-/* A functor if there is one, else the first argument with a namespace. */
+/* Returns the template argument that says most: a functor, else the first with a namespace. */
 static struct piece telling_argument(const char *arguments)
 {
     struct piece first = {NULL, 0};
@@ -89,7 +89,7 @@ static struct piece telling_argument(const char *arguments)
         while (is_word(at[word.size]))
             word.size++;
         if (!word.size) {
-            if (*at == '(') /* parameters: no arguments of the template */
+            if (*at == '(') /* the parameters begin: no more template arguments */
                 break;
             at++;
             continue;
@@ -117,8 +117,8 @@ static bool is_inside_character(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* At most `most` bytes, and never half of a character. The middle goes: kernels of one library
- * begin alike and differ at their ends. */
+/* Cuts the text to at most `most` bytes, at boundaries of characters. Removes the middle, because
+ * names of one library's kernels start alike and differ at their ends. */
 static void cut(char *text, size_t most)
 {
     static const char dots[] = "...";
@@ -151,7 +151,7 @@ struct weir__short_name weir__plain_name(const char *name)
         else if (name[end] == '<')
             argument = telling_argument(name + end);
         if (!word.size)
-            word = (struct piece){name, strlen(name)}; /* it is not a function's name */
+            word = (struct piece){name, strlen(name)}; /* no function's name: keep all of it */
         used = append(out.text, sizeof out.text, 0, word.at, word.size);
         if (argument.size && word.at != name) {
             used = append(out.text, sizeof out.text, used, "<", 1);

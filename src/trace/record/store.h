@@ -1,4 +1,4 @@
-/* A trace as it is kept, and how it is put together. */
+/* The representation of a trace, and the functions that build it. */
 #ifndef WEIR_TRACE_RECORD_STORE_H
 #define WEIR_TRACE_RECORD_STORE_H
 
@@ -8,19 +8,19 @@
 /* Texts that live as long as the trace. */
 struct weir__trace_texts {
     struct weir__trace_chunk *chunks;
-    size_t left; /* in the first one */
+    size_t left; /* bytes free in the first one */
 };
-/* A copy; NULL when out of memory. */
+/* Returns a copy; NULL when out of memory. */
 const char *weir__trace_keep(struct weir__trace_texts *texts, const char *text, size_t size);
 
-/* The rank that recorded it, when that began by its own clock, and what to add for rank 0's. */
+/* The process that recorded a trace. */
 struct weir__trace_process {
-    bool known; /* else it was no rank of a group of processes */
+    bool known; /* false if it was no rank of a group of processes */
     int rank;
-    uint64_t start_ns;
-    int64_t offset_ns;
+    uint64_t start_ns; /* start of the recording, by the rank's own clock */
+    int64_t offset_ns; /* add to get times of rank 0's clock */
 };
-/* Of this process, for a recording that began then (merge.c). */
+/* Returns this process's entry, for a recording that began at `start_ns` (merge.c). */
 struct weir__trace_process weir__trace_own_process(uint64_t start_ns);
 
 struct weir_trace {
@@ -38,7 +38,7 @@ struct weir_trace {
     struct weir__trace_texts texts;
 };
 
-/* ---- what a recording leaves (ring.c), and a trace of it (collect.c) ---- */
+/* ---- the raw data of a recording (ring.c), and a trace built from it (collect.c) ---- */
 
 struct weir__trace_raw_device {
     uint64_t id;
@@ -69,33 +69,34 @@ struct weir__trace_raw {
 };
 void weir__trace_raw_fini(struct weir__trace_raw *raw);
 
-/* So many bytes of each ring are there before they are written, and stay: a page that comes
- * with the first write to it costs more than the 64 records that fill it. */
+/* The first bytes of each ring are populated in advance and stay so: the page fault of a first
+ * write costs more than the 64 records that fill the page. */
 enum { WEIR__TRACE_KEPT = 1 << 20 };
 size_t weir__trace_kept(const struct weir__trace_ring *r);
 
-/* drain.c: the records of a recording. The first gives the rings' pages back; the second copies
- * the newest ones while their threads write on. */
+/* drain.c: read the records of a recording. weir__trace_drain returns the rings' pages to the
+ * system; weir__trace_look copies the newest records while threads write. */
 weir_status weir__trace_drain(struct weir__trace_ring *rings, uint32_t recording,
                               struct weir__trace_raw *raw);
 weir_status weir__trace_look(struct weir__trace_ring *rings, uint32_t recording,
                              struct weir__trace_raw *raw);
 
-/* Gives every core that is WEIR__TRACE_ANY_CORE a number. False when out of memory. */
+/* Replaces every WEIR__TRACE_ANY_CORE by a core's number. False when out of memory. */
 bool weir__trace_name_cores(weir_trace *t);
 
 /* Sorts raw->records. returns WEIR_ENOMEM. */
 weir_status weir__trace_collect(struct weir__trace_raw *raw, weir_trace **out);
 
-/* While they are held nobody is inside the tables of names, so that a fork finds them whole. */
+/* Locks or unlocks the tables of names, so that a forked child finds them consistent. */
 void weir__trace_names_hold(bool hold);
-/* The text of a number (names.c). It lives as long as the process. */
+/* Returns the text of a number (names.c). It lives as long as the process. */
 const char *weir__trace_name_text(uint32_t id);
 const char *weir__trace_scope_text(uint16_t id);
 
-/* ticks.c: the counter is chosen and first read on first use. */
+/* ticks.c: chooses the counter and reads it once; only the first call does anything. */
 void weir__trace_ticks_init(void);
-/* Nanoseconds of one tick, measured since then; may wait a millisecond for that. */
+/* Returns the nanoseconds of one tick, measured since weir__trace_ticks_init; may wait a few
+ * milliseconds for that. */
 double weir__trace_tick_ns(void);
 
 #endif

@@ -1,5 +1,4 @@
-/* The processor's time stamp counter, where it runs at one rate on all cores; else the
- * clock itself. */
+/* Reads the processor's time stamp counter if it runs at one rate on all cores; else the clock. */
 #include "trace/record/store.h"
 
 #include <pthread.h>
@@ -9,7 +8,7 @@
 
 #include "base/lock.h"
 
-enum { MEASURED_NS = 2000000 }; /* two clock reads 50 ns off are then 0.005 % */
+enum { MEASURED_NS = 2000000 }; /* an error of 50 ns in both clock reads is then 0.005 % */
 
 bool weir__trace_has_tsc;
 

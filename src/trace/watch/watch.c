@@ -18,16 +18,16 @@
 #include "trace/record/trace.h"
 #include "trace/write/out.h"
 
-enum { LAST_WAIT_S = 2 }; /* how long a program that ends waits for who watches it */
+enum { LAST_WAIT_S = 2 }; /* how long a program that ends waits for its watcher to read */
 
 static struct {
     pthread_t thread;
-    pid_t owner; /* 0: not started. A child of fork has no thread and leaves the socket alone */
+    pid_t owner; /* 0: not started. A forked child has no watch thread: it ignores the socket */
     int listener, wake;
     struct sockaddr_un address;
 } watch;
 
-/* ---- what is sent ---- */
+/* ---- sending ---- */
 
 static bool send_all(int to, const char *data, size_t size)
 {
@@ -50,7 +50,7 @@ static weir_status look(char **text, size_t *size)
     weir_status st;
     FILE *out;
 
-    st = weir__trace_watch_start(); /* the program's own recording may have ended */
+    st = weir__trace_watch_start(); /* again, if the program's own recording has ended */
     if (st && st != WEIR_ESTATE)
         return st;
     if ((st = weir_trace_snapshot(&trace)))
@@ -84,7 +84,7 @@ static bool answer(int to)
     return sent;
 }
 
-/* ---- who asks ---- */
+/* ---- clients ---- */
 
 static bool is_same_user(int client)
 {
@@ -95,7 +95,7 @@ static bool is_same_user(int client)
            (who.uid == geteuid() || who.uid == 0);
 }
 
-/* One who watches, until it leaves. True if the program ends meanwhile. */
+/* Serves one client until it disconnects. True if the program ends meanwhile. */
 static bool serve(int client)
 {
     struct timeval patience = {LAST_WAIT_S, 0};
@@ -145,9 +145,9 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
-/* The socket, for its user only: the folder lets no one else in. */
+/* Opens the socket. Only this user can reach it: the folder's mode keeps others out. */
 static bool listen_in(const char *folder)
 {
     int n = snprintf(watch.address.sun_path, sizeof watch.address.sun_path, "%s/%ld", folder,
@@ -161,7 +161,7 @@ static bool listen_in(const char *folder)
     watch.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (watch.listener < 0)
         return false;
-    (void)unlink(watch.address.sun_path); /* of a process that had this number before */
+    (void)unlink(watch.address.sun_path); /* left by an earlier process with the same pid */
     if (!bind(watch.listener, (const struct sockaddr *)&watch.address, sizeof watch.address) &&
         !listen(watch.listener, 4))
         return true;
@@ -183,7 +183,7 @@ static void begin(void)
     if ((watch.wake = eventfd(0, EFD_CLOEXEC)) >= 0 &&
         weir__thread_start(&watch.thread, run, NULL)) {
         watch.owner = getpid();
-        (void)weir__trace_watch_start(); /* the program may record already */
+        (void)weir__trace_watch_start(); /* fails if the program records already: that is fine */
         return;
     }
     weir__log(WEIR_LOG_WARN, "WEIR_WATCH: %s", strerror(errno));
@@ -200,7 +200,7 @@ void weir__watch_begin(void)
     pthread_once(&once, begin);
 }
 
-/* Also when the library is unloaded: no thread may be in it then. */
+/* Runs at exit and when the library is unloaded: no thread may run its code then. */
 __attribute__((destructor)) static void end(void)
 {
     uint64_t one = 1;

@@ -1,10 +1,10 @@
-/* The critical path and the sums. */
+/* Computes the critical path and the sums. */
 #include "trace/write/analyse.h"
 #include "base/sized.h"
 
 #include <stdlib.h>
 
-/* When a core was given up, and by which operator. */
+/* The end of an operator's use of a core. */
 struct release {
     uint32_t device, core;
     int64_t at;
@@ -48,7 +48,8 @@ static weir_status find_releases(struct finder *f)
     return WEIR_OK;
 }
 
-/* Who gave up the cores of the operator's first block last, before it started. */
+/* Returns the operator that released the cores of this operator's first block last before it
+ * started, or WEIR_TRACE_NONE. */
 static uint32_t core_giver(const struct finder *f, uint32_t index)
 {
     const weir_trace_op *op = &f->t->ops[index];
@@ -85,7 +86,7 @@ static uint32_t core_giver(const struct finder *f, uint32_t index)
     return found;
 }
 
-/* What the operator could not start before, and why. */
+/* Returns the operator that this one had to wait for last, and the reason in *why. */
 static uint32_t predecessor(const struct finder *f, uint32_t index, weir_trace_cause *why)
 {
     const weir_trace_op *op = &f->t->ops[index], *best = NULL;
@@ -111,7 +112,7 @@ static uint32_t predecessor(const struct finder *f, uint32_t index, weir_trace_c
         best = &f->t->ops[source];
         *why = WEIR_TRACE_CAUSE_SYNC;
     }
-    /* It was queued after all of those were over: the host was late. */
+    /* It was queued after all of those had ended: it waited for the host. */
     if (!best || op->queued_ns > best->ended_ns)
         *why = WEIR_TRACE_CAUSE_HOST;
     return found;
@@ -149,7 +150,7 @@ weir_status weir__trace_find_path(const weir_trace *t, struct weir__trace_path *
     for (int i = 0; i < t->nops && !st; i++)
         if (at == WEIR_TRACE_NONE || t->ops[i].ended_ns > t->ops[at].ended_ns)
             at = (uint32_t)i;
-    /* A file may claim anything; a path is never longer than all operators. */
+    /* A file may contain cycles: stop when the path has as many steps as there are operators. */
     while (!st && at != WEIR_TRACE_NONE && out->n < t->nops) {
         weir_trace_cause why;
 

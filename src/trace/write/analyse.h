@@ -1,12 +1,12 @@
-/* Analysis of a trace: its length, how busy cores were, and the critical path. */
+/* Analyses a trace: its length, how busy cores were, and the critical path. */
 #ifndef WEIR_TRACE_WRITE_ANALYSE_H
 #define WEIR_TRACE_WRITE_ANALYSE_H
 
 #include "trace/record/store.h"
 
-/* The chain of operators that decided when the run ended: each step is what the next one
- * could not start before. ops[] is in order of time; why[i] says what ops[i] waited for
- * last. Free with weir__trace_path_fini.
+/* The critical path: the chain of operators that decided when the run ended. Each operator started
+ * only after the one before it. ops[] is in order of time; why[i] is the reason why ops[i] waited.
+ * Free with weir__trace_path_fini.
  * returns  WEIR_ENOMEM. */
 struct weir__trace_path {
     uint32_t *ops;

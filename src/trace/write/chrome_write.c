@@ -1,9 +1,9 @@
-/* The Chrome trace event format, as Perfetto documents it: complete events for operators,
- * waits and blocks, flow events for syncs, counters. Each device is two processes, one with
- * its streams as threads and one with its cores, so that viewers group them.
+/* Writes the Chrome trace event format, as Perfetto documents it: complete events for operators,
+ * waits and blocks, flow events for syncs, counters. Each device is two processes, one with its
+ * streams as threads and one with its cores, so that viewers group them.
  *
- * What the format has no place for is in the top-level object "weir", which viewers skip,
- * and in `args`; load_weir.c reads it back, and the trace is the same again. */
+ * Data that the format has no field for is in `args` and in the top-level object "weir", which
+ * viewers ignore. load_weir.c reads it back, so a trace survives the round trip unchanged. */
 #include "trace/record/store.h"
 
 #include <inttypes.h>
@@ -14,10 +14,10 @@
 struct writer {
     FILE *out;
     const weir_trace *t;
-    bool filled; /* something is in the array of events */
+    bool filled; /* the array of events is not empty */
 };
 
-/* Threads of the core process for what needs no core. */
+/* Threads of the core process for blocks that need no core. */
 enum { HOST_TID = 100000, MOST_HOST_THREADS = 64 };
 
 static int streams_pid(uint32_t device)
@@ -151,8 +151,8 @@ static void write_part(struct writer *w, uint32_t index, int tid)
             index, p->op, p->blocks);
 }
 
-/* Blocks that need no core may overlap without end; each goes to the first host thread of
- * its device that is free again. */
+/* Any number of blocks that need no core may overlap. Each goes to the first host thread of its
+ * device that is free. */
 struct host_threads {
     uint32_t device;
     int n;
@@ -177,7 +177,7 @@ static void write_host_part(struct writer *w, struct host_threads *h, uint32_t i
     write_part(w, index, HOST_TID + lane);
 }
 
-/* Those of a device stand together, as its operators do. */
+/* Writes the blocks. Those of one device are consecutive, as are its operators. */
 static void write_parts(struct writer *w)
 {
     struct host_threads host = {.device = UINT32_MAX};
@@ -221,8 +221,8 @@ static void write_wait(struct writer *w, const weir_trace_wait *wait)
     fputs("}}", w->out);
 }
 
-/* An arrow from the end of the operator waited for to the one that waited. The ends must
- * lie inside the slices they belong to. */
+/* Writes an arrow from the end of the operator waited for to the operator that waited. The format
+ * requires both ends to lie inside their slices. */
 static void write_flow(struct writer *w, int index)
 {
     const weir_trace_wait *wait = &w->t->waits[index];

@@ -1,19 +1,20 @@
-/* Who comes after whom when a trace is run again. On a stream each operator comes after the one
- * before it; between streams the trace's waits count. Where those are guesses, program order is
- * assumed as well: an operator comes after the last one of every other stream that had ended when
- * it started. Two that overlapped were independent, and nothing else is known to be.
+/* Derives the order of operators for replaying a trace. On a stream each operator runs after the
+ * one before it; between streams the trace's waits order them. If those waits are guesses, more
+ * order is assumed: an operator runs after the last operator of every other stream that had ended
+ * when it started. Only operators that overlapped are known to be independent.
  *
- * An operator starts `delay_ns` after all that it comes after: launches, waits and the host's
- * pauses as they were. So the program takes as long as the trace did.
+ * An operator starts `delay_ns` after its last predecessor has ended, which reproduces launches,
+ * waits and pauses of the host. So the program takes as long as the trace did.
  *
- * Operators that ran at once had the device's cores among them: none counts as having more than
- * the others left it. */
+ * Operators that overlapped shared the device's cores: each gets at most the cores that the others
+ * did not use. */
 #include "trace/write/graph_order.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Clocks of profilers are this coarse: what ended so little after a start had ended. */
+/* The resolution of profilers' clocks: an operator that ended at most this long after the start of
+ * another counts as ended before it. */
 enum { SLACK_NS = 2000 };
 
 static int compare_starts(const void *x, const void *y, void *user)
@@ -28,11 +29,11 @@ static int compare_starts(const void *x, const void *y, void *user)
 
 /* ---- edges ---- */
 
-/* A stream as the operators are gone through by start. */
+/* A stream's state while operators are visited in the order of their starts. */
 struct stream {
     uint32_t begin, end; /* its operators in the trace */
-    uint32_t started;    /* of them */
-    uint32_t ended;      /* of them, when the present one starts */
+    uint32_t started;    /* how many of them have started */
+    uint32_t ended;      /* how many of them have ended when the current operator starts */
 };
 
 static bool add_edge(struct weir__graph_order *o, struct weir__graph_op *to, uint32_t from)
@@ -66,7 +67,8 @@ static bool add_waits(struct weir__graph_order *o, const weir_trace *t, struct w
     return true;
 }
 
-/* `seen` is by stream: how many of its operators this stream comes after already. */
+/* Adds the assumed order. seen[s] counts the operators of stream s that this stream is already
+ * ordered after. */
 static bool assume_order(struct weir__graph_order *o, const weir_trace *t,
                          struct weir__graph_op *to, struct stream *streams, uint32_t *seen)
 {
@@ -100,7 +102,7 @@ static void find_streams(const weir_trace *t, struct stream *streams)
     }
 }
 
-/* When the trace began: of all devices, which start together. */
+/* Returns the start of the trace: the earliest on any device, as all devices start together. */
 static int64_t first_start(const weir_trace *t)
 {
     int64_t first = INT64_MAX;
@@ -148,7 +150,7 @@ static bool find_edges(struct weir__graph_order *o, const weir_trace *t)
 
 enum { POOL_CUBE, POOL_VECTOR, POOLS };
 
-/* Cores of a pool for one of the operator's. */
+/* Returns the cores of a pool that one block of the operator takes. */
 static uint32_t per_block(const weir_trace_device *dev, const weir_trace_op *op, int pool)
 {
     bool shared = dev->cores.cube > 0 && !dev->split_cores;
@@ -161,7 +163,7 @@ static uint32_t per_block(const weir_trace_device *dev, const weir_trace_op *op,
                                          : (op->engine == WEIR_ENGINE_CUBE) == (pool == POOL_CUBE);
 }
 
-/* What the device says of itself, or else the most that any operator had. */
+/* Sets the device's cores; if the trace does not say, the most that any operator used. */
 static void count_cores(const weir_trace *t, const struct weir__graph_order *o,
                         const weir_trace_device *dev, uint32_t all[POOLS])
 {
@@ -175,13 +177,13 @@ static void count_cores(const weir_trace *t, const struct weir__graph_order *o,
         }
 }
 
-/* The operators that run when another one starts. */
+/* The operators that run when the current one starts. */
 struct running {
     struct weir__graph_op **ops;
     int n;
 };
 
-/* Leaves the newcomer its fair share of what all of them have, if it wants as much. */
+/* Takes cores from the running operators, so that the new one gets up to its fair share. */
 static void fit_pool(const weir_trace *t, const weir_trace_device *dev, struct running *r,
                      struct weir__graph_op *g, int pool, uint32_t all)
 {
@@ -243,13 +245,13 @@ static bool share_cores(struct weir__graph_order *o, const weir_trace *t, uint32
     return true;
 }
 
-/* ---- all of it ---- */
+/* ---- entry points ---- */
 
 static uint32_t cores_used(const weir_trace_op *op)
 {
     uint32_t most = op->cores < op->blocks ? op->cores : op->blocks;
 
-    /* Where blocks are known, no more cores than they were on. */
+    /* If blocks were recorded, no more cores than blocks were used. */
     if (op->nparts && op->nparts < most)
         most = op->nparts;
     return most ? most : 1;

@@ -1,5 +1,5 @@
-/* A trace as a graph file: each operator a Kernel node that takes as long as it took, on its
- * stream, after what graph_order.c says it comes after. */
+/* Writes a trace as a graph file. Each operator becomes a Kernel node on its stream, with the time
+ * it took and the predecessors that graph_order.c found. */
 #include "trace/write/graph_write.h"
 
 #include <inttypes.h>
@@ -14,17 +14,17 @@ enum { COLLECTIVE_NAME = 63 };
 
 /* A collective on one rank. */
 struct rendezvous {
-    struct weir__short_name name; /* which is written: what it meets goes by that */
-    int rank, index;              /* of the rank's order */
+    struct weir__short_name name; /* as written to the file; collectives meet by this name */
+    int rank, index;              /* index in the rank's order */
     int64_t ns;
-    int meets; /* ranks, of which it is one; 0: it meets nobody */
+    int meets; /* number of ranks that meet, including this one; 0: none */
 };
 
 struct writer {
     struct weir__graph_rank *ranks;
     struct weir__graph_order *orders; /* by rank */
     int nranks, rank;                 /* rank: the one being written */
-    struct rendezvous *rendezvous;    /* sorted by rank and index once they have met */
+    struct rendezvous *rendezvous;    /* sorted by rank and index after they were matched */
     int nrendezvous, cap_rendezvous, next;
 };
 
@@ -47,8 +47,8 @@ static int by_rank(const void *x, const void *y)
     return a->rank != b->rank ? a->rank - b->rank : a->index - b->index;
 }
 
-/* m[0..n) have one name and are sorted by rank.
- * returns  how many ranks have it, if each of these has as many of them; else 0. */
+/* Precondition: m[0..n) have one name and are sorted by rank.
+ * returns  how many ranks have a collective of that name, if all have equally many; else 0. */
 static int ranks_alike(const struct rendezvous *m, int n)
 {
     int each = 1, nranks;
@@ -63,7 +63,8 @@ static int ranks_alike(const struct rendezvous *m, int n)
     return nranks;
 }
 
-/* The last rank to come waits for nobody: the shortest time is the transfer's. */
+/* Sets each matched collective's time to the shortest among its ranks: the rank that arrives last
+ * does not wait, so its time is that of the transfer. */
 static void meet(struct rendezvous *m, int n, int nranks)
 {
     int each = n / nranks;
@@ -133,8 +134,8 @@ static void write_signs(FILE *out, const char *text, size_t most)
               out);
 }
 
-/* Names of nodes: what people call the kernel, in letters, digits and a few signs, and the
- * operator's number, which makes them differ. */
+/* Writes a node's name: the kernel's short name in letters, digits and a few signs, then the
+ * operator's number, which makes the name unique. */
 static void write_name(FILE *out, const weir_trace *t, uint32_t op)
 {
     struct weir__short_name name = weir__shorten_name(t->ops[op].name);
@@ -160,7 +161,7 @@ static void attr(FILE *out, const char *key, const char *kind, const char *forma
     fputs(" } }\n", out);
 }
 
-/* What a core limit reaches: see the class attribute of Kernel nodes. */
+/* Returns the class attribute of a Kernel node, which decides whether core limits apply to it. */
 static const char *class_of(const weir_trace_op *op)
 {
     return op->engine == WEIR_ENGINE_HOST ? "aicpu" : weir__trace_is_comm(op->name) ? "hccl" : NULL;
@@ -236,7 +237,7 @@ static weir_status write_body(FILE *out, const void *user)
     return WEIR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- entry points ---- */
 
 static weir_status order_rank(struct writer *w, int rank)
 {

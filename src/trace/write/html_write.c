@@ -1,5 +1,5 @@
-/* The timeline page: one file with its style, its script and one or two traces as data,
- * columns of numbers in JSON. Times are differences, which are short. */
+/* Writes the timeline page: one file with its style, its script and one or two traces as data. The
+ * data are columns of numbers in JSON; times are stored as differences to keep them short. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static bool grow(struct names *names)
     return true;
 }
 
-/* -1 when out of memory. */
+/* Returns the text's number, a new one if needed; -1 when out of memory. */
 static int number_of(struct names *names, const char *text)
 {
     int *slot;
@@ -96,7 +96,7 @@ static void end(struct column *c)
     fputc(']', c->out);
 }
 
-/* One column: FOR each index i of n, `value` (which may use i). */
+/* Writes one column: `value`, which may use i, for each index i below n. */
 #define COLUMN(out, key, first, n, value)               \
     do {                                                \
         struct column column_ = begin(out, key, first); \
@@ -292,7 +292,7 @@ static void copy(FILE *out, struct weir__page_file f)
     fwrite(f.start, 1, (size_t)(f.end - f.start), out);
 }
 
-/* The template up to the marker; what is behind it is left. */
+/* Copies the template up to the marker and moves f->start past the marker. */
 static void copy_until(FILE *out, struct weir__page_file *f, const char *marker)
 {
     size_t size = strlen(marker);

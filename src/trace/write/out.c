@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-/* Bytes of the UTF-8 sequence at `s`, 0 if it is none. */
+/* Returns the length of the UTF-8 sequence at `s`, 0 if it is invalid. */
 static int sequence(const unsigned char *s)
 {
     unsigned code;

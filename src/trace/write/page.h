@@ -10,7 +10,7 @@ struct weir__page_file {
 
 struct weir__page_file weir__page_html(void);
 struct weir__page_file weir__page_css(void);
-/* In the order they belong. */
+/* Returns the i-th script, in the order in which the page needs them. */
 struct weir__page_file weir__page_script(int i);
 
 #endif

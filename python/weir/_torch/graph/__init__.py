@@ -1,5 +1,6 @@
-"""From a traced graph to a weir graph: ``build`` makes it, node by node.
+"""Builds a weir graph of a traced graph: ``build`` does it node by node.
 
-``open_sizes`` and ``symbols`` are for graphs whose sizes runs decide, ``places`` says where results
-lie, ``origins`` which module and line a node comes from. What an operator becomes is in ``lower``.
+``open_sizes`` and ``symbols`` are for graphs whose sizes vary between runs, ``places`` determines
+the memory layout of results, ``origins`` the module and line of a node. ``lower`` converts
+operators.
 """

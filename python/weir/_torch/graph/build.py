@@ -1,4 +1,4 @@
-"""From a traced graph (FX, in aten operators) to a weir graph for concrete sizes."""
+"""Builds a weir graph for concrete sizes of a traced graph (FX, in aten operators)."""
 
 import functools
 import operator
@@ -29,28 +29,28 @@ _SCOPE_NAMES = {
 }
 
 
-_LARGEST_CONSTANT = 4 << 20  # bytes that a plan keeps for what it could make anew
+_LARGEST_CONSTANT = 4 << 20  # bytes of a constant that a plan keeps instead of recomputing
 
 
 class Builder(Results, OpenSizes):
     """Walks the traced graph once, capturing weir operators."""
 
     def __init__(self, module, device, coverage, gpu=None, written=()):
-        """``written``: the placeholders that the last results are values for (updates.py)."""
+        """``written``: the placeholders whose new values are the last results (updates.py)."""
         self.module, self.device, self.coverage = module, device, coverage
         self.written, self.in_place, self.placed = written, set(), set()
-        self.gpu = gpu  # PyTorch's side of a device that is one (gpu.py)
+        self.gpu = gpu  # PyTorch's side of a GPU (gpu.py), or None
         self.env = {}
-        self.open = []  # scopes, as _enter got them
+        self.open = []  # open scopes: the arguments of _enter
         self.constants = {}
-        self.shared = []  # their tensors
-        self.effect = None  # stands for what operators with effects have done so far
-        self.symbols = None  # of a graph of open sizes
+        self.shared = []  # their PyTorch tensors
+        self.effect = None  # token of the last operator with effects
+        self.symbols = None  # for a graph of open sizes
         self.early, self.indices = {}, {}  # see _follow
 
     def build(self, examples, elastic=False):
-        """The graph for the sizes of the examples, or, if ``elastic``, for all: then it raises
-        NotElastic where that cannot be."""
+        """Builds the graph for the sizes of the examples, or for all sizes if ``elastic``. Raises
+        NotElastic if the latter is not possible."""
         graph = _C.Graph(self.device)
         built = self.built = Built(graph)
         built.origins = origins.Origins(graph)
@@ -116,8 +116,8 @@ class Builder(Results, OpenSizes):
     # ---- nodes ----
 
     def _follow(self, node):
-        """What is made right behind a node, where its neighbours are: what writing at it as an index
-        needs, and arguments' new values that are of a few elements."""
+        """Builds values that are placed right after a node, next to their neighbours: the wrapped
+        index if the node is an index for writing, and new values of arguments with few elements."""
         for n in self.indices.get(node, ()):
             if isinstance(self.env[node], _C.Tensor):
                 indices.wrap_early(self.env[node], n)
@@ -136,7 +136,7 @@ class Builder(Results, OpenSizes):
         if node.target is _WITH_EFFECTS:
             made = self._operator(node, op, args, kwargs)
             made = made if isinstance(made, (list, tuple)) else [made]
-            return [self.env[node.args[0]], *made]  # program order is kept anyway
+            return [self.env[node.args[0]], *made]  # nodes stay in program order
         if node.target in self._ORDER:
             return getattr(self, self._ORDER[node.target])(*args)
         if node.target in effects.SIZES:
@@ -150,8 +150,8 @@ class Builder(Results, OpenSizes):
         return self._operator(node, op, args, kwargs)
 
     def _call_of(self, node):
-        """The operator, and its arguments as they are known by now. One with effects stands behind
-        the token that orders it."""
+        """Returns the operator, and its arguments as values of the graph. An operator with effects
+        is ordered after the token."""
         op, args = node.target, node.args
         if op is _WITH_EFFECTS:
             op, args = args[1], args[2:]
@@ -172,7 +172,7 @@ class Builder(Results, OpenSizes):
             self.coverage.native[str(op)] += 1
             return pairs.MAKE[op](*args)
         lower = self._lowering(node)
-        given = args  # PyTorch's own kernels take sizes as they are
+        given = args  # PyTorch's own kernels take Size objects
         if self.symbols and op in shaping.ARITHMETIC:
             given = self._sizes_as_values(args)
         if self.symbols and lower and not shaping.is_safe(node):
@@ -185,7 +185,7 @@ class Builder(Results, OpenSizes):
                 made = lower(*once, out=out, **own, **grouped.layout(node), **kwargs)
                 if own:
                     self.placed.add(node)
-                    indices.forget(made)  # what was made of the old elements
+                    indices.forget(made)  # values derived from the old elements
                 else:
                     table.check(made, node.meta.get("val"))
                 self.coverage.native[str(op)] += 1
@@ -196,8 +196,8 @@ class Builder(Results, OpenSizes):
         return self._fallback(op, args, kwargs, made, node)
 
     def _made(self, node):
-        """(type, sizes) of what a node's operator gives, None where it is no tensor, in lists as it
-        gives them."""
+        """(type, sizes) of the results of a node's operator, None for results that are no tensors,
+        nested in lists like the results."""
         val = node.meta.get("val")
         if node.target is _WITH_EFFECTS:
             val = val[1:] if len(val) != 2 else val[1]
@@ -210,7 +210,7 @@ class Builder(Results, OpenSizes):
         return made(val)
 
     def _on_pairs(self, node, op, args, kwargs):
-        """An operator on complex numbers that are two values."""
+        """Lowers an operator on complex numbers, which are pairs of values."""
         if op in pairs.TABLE and node.meta["val"].dtype in (torch.complex64, torch.float32):
             made = pairs.TABLE[op](*args)
             if made is not NotImplemented:
@@ -229,9 +229,9 @@ class Builder(Results, OpenSizes):
         return node.meta["val"].dtype is torch.complex64 and not is_open
 
     def _joined(self, pair):
-        """A complex value as PyTorch has it."""
+        """Converts a pair to PyTorch's complex layout."""
         if self.symbols:
-            raise NotElastic("a complex value that PyTorch's operators use")
+            raise NotElastic("a complex value is used by PyTorch's operators")
         made = torch.complex64, tuple(pair.real.shape)
         return self._fallback(aten.complex.default, (pair.real, pair.imag), {}, made)
 
@@ -250,9 +250,9 @@ class Builder(Results, OpenSizes):
         return back
 
     def _like(self, node, x):
-        """For operators that ask only what x is like: PyTorch's own tensor of that kind, so that
-        they are constants; x itself where those would be large. Its strides are those of a result
-        that keeps x's, which are dense."""
+        """For operators that use only the type and sizes of x: returns a tensor of PyTorch like x,
+        so that the operators become constants; or x itself if these would be large. The tensor has
+        the strides of a result that preserves x's, which are dense."""
         val = node.meta["val"]
         if self.symbols:
             return self._like_open(val)
@@ -264,7 +264,7 @@ class Builder(Results, OpenSizes):
         return torch.empty_strided(shape, strides, dtype=val.dtype, device=val.device)
 
     def _lowering(self, node):
-        """How weir says it; None if it cannot."""
+        """The lowering of the node's operator; None if weir has none."""
         op, made = node.target, node.meta.get("val")
         if op in table.ONLY_FIRST and users_beyond_first(node):
             return backward.ALL_OUTPUTS.get(op)
@@ -286,7 +286,7 @@ class Builder(Results, OpenSizes):
         return self.constants[target]
 
     def _share(self, made):
-        """PyTorch's tensors as constants of the graph."""
+        """Makes PyTorch's tensors constants of the graph."""
         if self.symbols:
             return self._hide(made)
         if isinstance(made, (tuple, list)):
@@ -364,10 +364,11 @@ class Builder(Results, OpenSizes):
         aten.as_strided_scatter.default: "_as_strided_scatter",
     }
 
-    # ---- operators on memory rather than on values ----
+    # ---- operators that depend on memory layout ----
 
     def _flat(self, node):
-        """The value's memory as PyTorch has it, as one dimension, with the order of dims."""
+        """The value's elements as one dim, in the order of PyTorch's memory, with the order of
+        dims."""
         shape, strides, _ = self.sizes.layout(places.traced(node))
         order, value = values.dense_order(shape, strides), self.env[node]
         if order is None or isinstance(value, values.Opaque):
@@ -375,7 +376,7 @@ class Builder(Results, OpenSizes):
         return value.permute(order).reshape((values.numel(shape),)), order
 
     def _begins(self, node):
-        """Where the node's value begins in its memory. Guards do not know it of arguments."""
+        """The offset of the node's value in its memory. Guards do not check it for arguments."""
         base = places.origin(node)
         own, before = (places.traced(n).storage_offset() for n in (node, base))
         if base in self.begins:
@@ -397,7 +398,7 @@ class Builder(Results, OpenSizes):
         flat, _ = self._flat(base)
         end = offset + 1 + sum((n - 1) * s for n, s in zip(size, stride))
         if offset < 0 or end > max(flat.shape[0], 1):
-            raise Unsupported(f"{node.name} reaches beyond {base.name}")
+            raise Unsupported(f"{node.name} extends beyond {base.name}")
         made = self._made(node)
         return self._fallback(aten.as_strided.default, (flat, size, stride, offset), {}, made)
 

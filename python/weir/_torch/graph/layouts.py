@@ -1,10 +1,10 @@
 """Layouts of a graph of open sizes, as one function of a call's arguments.
 
-A plan of open sizes is bound once. What a call of other sizes changes (sizes and strides of what it
-takes and makes) is worked out by a function that is written here, as Python text, from the
-expressions that were traced. It gives None where sizes might change more than numbers: below 2,
-where PyTorch's strides mean something else, or where a fixed size would be another one. Then the
-plan is bound anew for those sizes (`OpenSizes.at`).
+A plan of open sizes is bound once. For a call with other sizes, a generated function computes the
+sizes and strides of inputs and outputs from the traced expressions; this module writes its Python
+source. The function returns None if the layouts may differ in more than numbers: for sizes below 2,
+where PyTorch's strides have another meaning, or if a fixed size would change. Then the plan is
+bound again for those sizes (`OpenSizes.at`).
 """
 
 import math
@@ -22,17 +22,17 @@ _READ = {"shape": "a[{}].shape[{}]", "stride": "a[{}].stride({})",
 
 
 class _NotWritten(Exception):
-    """There is something that is worked out anew for each set of sizes."""
+    """Something must be computed again for each set of sizes, so no function can be generated."""
 
 
 class _Text:
-    """The function's text while it is written, and the objects that it names."""
+    """The source text of the function, and the objects to which it refers."""
 
     def __init__(self, sizes):
         self.sizes, self.names, self.checks = sizes, {"math": math, "torch": torch}, []
 
     def number(self, x):
-        """An int or an expression as text."""
+        """Returns the text of an int or an expression."""
         if not isinstance(x, sympy.Basic):
             return str(int(x))
         if not all(s in self.sizes.sources for s in x.free_symbols):
@@ -48,7 +48,7 @@ class _Text:
         return name
 
     def at_least_two(self, shape):
-        """Open sizes have been, and stay, more than 1: only then layouts differ in numbers alone."""
+        """Requires that open sizes are and stay at least 2: then layouts differ in numbers only."""
         for x in shape:
             if _is_open(x):
                 if self.sizes.number_of(x) < 2:
@@ -69,7 +69,8 @@ def _any_open(*parts):
 
 
 def _input(text, bound, val):
-    """The input's sizes in memory as text, None if they stay. ``val`` is what was traced."""
+    """Text of the input's sizes in memory; None if they never change. ``val`` is the traced
+    value."""
     shape = [places.expression(x) for x in val.shape]
     if not _any_open(shape):
         return None
@@ -78,7 +79,7 @@ def _input(text, bound, val):
 
 
 def _output(text, sizes, node, order):
-    """(sizes in memory, arguments of what makes it) as text, None if they stay."""
+    """Text of (sizes in memory, arguments of the maker); None if they never change."""
     shape, strides, (offset,) = sizes.expressions(places.traced(node))
     if not _any_open(shape, strides, [offset]):
         return None
@@ -95,7 +96,7 @@ def _output(text, sizes, node, order):
 
 
 def _place(text, sizes, output):
-    """What gives the view's place for other sizes, as text; None if it stays."""
+    """Text of the view's Place for other sizes; None if it never changes."""
     place = output.place
     if not isinstance(place, places.Place):
         raise _NotWritten
@@ -112,11 +113,11 @@ def _place(text, sizes, output):
 
 
 def write(builder, built, numbers):
-    """The function, for a graph of open sizes; None where there is none. It gives sizes of inputs and
-    outputs in memory and arguments of the outputs' makers, None for what stays as it is bound;
-    inputs that are brought into another layout; (result, place) of views and (result, number) of
-    sizes that change; and the inputs behind the arguments, None if they stay. ``numbers`` are
-    arguments of one value that the graph was built for."""
+    """Generates the function for a graph of open sizes; None if that is not possible. The function
+    returns: the sizes of inputs and outputs in memory and the arguments of the outputs' makers
+    (None for unchanged ones); the inputs that need another layout; (result, place) of views and
+    (result, number) of sizes that change; and the inputs after the arguments (None if unchanged).
+    ``numbers`` are arguments whose value the graph was built for."""
     try:
         return _write(builder, built, numbers)
     except _NotWritten:
@@ -132,7 +133,7 @@ def _write(builder, built, numbers):
     inputs, special = [], []
     for bound in built.inputs:
         if bound.index < 0:
-            # Constants of a graph: their own sizes say it, once they are made.
+            # Constants that are recomputed for each set of sizes: read their sizes afterwards.
             open_ = any(place == -1 - bound.index for place, _ in built.made)
             inputs.append(f"h[{-1 - bound.index}].shape" if open_ else "None")
             continue

@@ -1,8 +1,8 @@
-"""What a traced graph is bound by, and graphs whose sizes runs decide.
+"""The binding of a traced graph, and graphs whose sizes vary between runs (open sizes).
 
-A graph of open sizes is built once, with the sizes of its first call as an example. Sizes in it are
-names (``symbols``), constants are inputs that come behind the arguments, and those that depend on
-sizes are made for each set of them.
+A graph of open sizes is built once, with the sizes of its first call as an example. Its sizes are
+symbols (``symbols``). Its constants are further inputs after the arguments; constants that depend
+on sizes are computed for each set of sizes.
 """
 
 import copy
@@ -23,18 +23,18 @@ class Input:
     def __init__(self, index, name, example):
         self.index, self.name = index, name
         self.dtype, self.shape = example.dtype, tuple(example.shape)
-        # Memory that is dense in some order of dims is taken as it is; other memory is copied.
+        # Memory that is dense in some order of dims is used directly; other memory is copied.
         self.order = values.dense_order(self.shape, example.stride())
         self.copied = self.order is None
         if self.copied:
             self.order = tuple(range(len(self.shape)))
         self.strides = None if self.order == tuple(range(len(self.shape))) else example.stride()
-        # Signs that are kept in a bit of the tensor are not in the memory.
+        # Lazily conjugated or negated tensors: their values are not in memory.
         self.lazy = isinstance(example, torch.Tensor) and (example.is_conj() or example.is_neg())
 
     def at(self, shape):
-        """The same for other sizes; None if memory of the example's order would not be that of
-        these."""
+        """The same for other sizes; None if dense memory of these sizes has another order of
+        dims."""
         other = copy.copy(self)
         other.shape = shape
         if self.strides is not None:
@@ -43,14 +43,15 @@ class Input:
         return other
 
     def is_special(self):
-        """Whether an argument is not taken as it is."""
+        """Whether the argument cannot be used directly."""
         return self.copied or self.strides is not None or self.lazy
 
     def spec(self):
         return values.DTYPES[self.dtype], tuple(self.shape[d] for d in self.order)
 
     def declare_open(self, graph, names):
-        """The value that the graph's nodes see, of named sizes; NotElastic if it has none."""
+        """Declares the input with named sizes and returns its value; NotElastic if that is not
+        possible."""
         if not values.is_native(self.dtype, self.shape):
             raise NotElastic(f"an argument of type {self.dtype}")
         shape = tuple(names[d] for d in self.order)
@@ -58,7 +59,7 @@ class Input:
         return made if self.strides is None else made.permute(values.inverse(self.order))
 
     def declare(self, graph):
-        """(dtype, shape) of the memory, and the value that the graph's nodes see."""
+        """Declares the input. Returns (dtype, shape) of its memory, and its value in the graph."""
         if not values.is_native(self.dtype, self.shape):
             self.copied, self.strides = True, None
             stored = values.storage(self.dtype, self.shape)
@@ -72,36 +73,37 @@ class Input:
 
 
 class Output:
-    """One result: memory that each run makes (``slot``), or an argument, or something that is
-    known already; and what is made of that: a view, or memory with gaps (``place``)."""
+    """One result: memory that each run allocates (``slot``), or an argument, or a known value; and
+    how to convert it: to a view, or to memory with gaps (``place``)."""
 
     def __init__(self, slot=None, argument=None, given=None, place=None, size=None):
-        """``size``: the Size that ``given`` is the number of."""
+        """``size``: the Size whose number is ``given``."""
         self.slot, self.argument, self.given, self.place = slot, argument, given, place
         self.size = size
 
     def kind(self):
-        """What does not depend on sizes."""
+        """The part of the result's description that does not depend on sizes."""
         return self.slot, self.argument, type(self.place)
 
 
 class Built:
-    """A weir graph with what is needed to run it on PyTorch's tensors."""
+    """A weir graph with the data needed to run it on PyTorch's tensors."""
 
     def __init__(self, graph):
         self.graph = graph
-        self.origins = None  # where its nodes come from
+        self.origins = None  # modules and lines of its nodes
         self.inputs, self.input_specs = [], []
         self.outputs = []
         self.written = ()  # arguments that the graph writes to
-        self.output_specs, self.output_layouts = [], []  # the graph's, and PyTorch's for them
-        self.hidden = []  # values of inputs that come behind the arguments: made, not given
+        self.output_specs, self.output_layouts = [], []  # of the graph's outputs; PyTorch's layouts
+        self.hidden = []  # values of the inputs after the arguments, which are not passed by the caller
         self.made = []  # of a graph of open sizes: (place in hidden, function of sizes)
-        self.orders = []  # by output of the graph: the order of dims it is stored in,
-        self.output_nodes = []  # and the traced node that it is
+        self.orders = []  # by output of the graph: the order of dims in memory,
+        self.output_nodes = []  # and its traced node
 
     def add_output(self, name, tensor, layout):
-        """Memory that a run makes: ``layout`` is (sizes, strides, type, offset). Its slot."""
+        """Adds an output, whose memory a run allocates; returns its slot. ``layout`` is
+        (sizes, strides, type, offset)."""
         self.graph.output(name, tensor)
         return self.note_output((tensor.dtype, tensor.shape), layout)
 
@@ -112,7 +114,7 @@ class Built:
 
 
 class _Like:
-    """Stands for a tensor of which only type and sizes are asked for."""
+    """A placeholder for a tensor of which only type and sizes are used."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype = shape, dtype
@@ -127,7 +129,7 @@ def _now(x, sizes):
 
 
 class OpenSizes:
-    """The part of a Builder that is about them."""
+    """The part of a Builder for open sizes."""
 
     _symbols_input = None  # the values of the symbols, for PyTorch's kernels
 
@@ -141,20 +143,20 @@ class OpenSizes:
         self.symbols.value, self.symbols.hide = self._number, self._hide
 
     def _size(self, traced, number):
-        """A number of the trace: a Size where it may change."""
+        """Returns a number of the trace, or a Size if it may change."""
         if not self.symbols or not isinstance(traced, torch.SymInt):
             return number
         expression = traced.node.expr
         return Size(expression, self.symbols) if expression.free_symbols else int(expression)
 
     def _hide(self, made):
-        """PyTorch's tensors as inputs of the graph."""
+        """Makes PyTorch's tensors inputs of the graph."""
         if isinstance(made, (tuple, list)):
             return [self._hide(x) for x in made]
         return self._hide_tensor(made, made.shape) if isinstance(made, torch.Tensor) else made
 
     def _hide_tensor(self, made, names, make=None):
-        """``make`` makes it for other sizes."""
+        """Makes a tensor an input of the graph; ``make`` computes it for other sizes."""
         made = with_values(made.detach()).contiguous()
         if not values.is_native(made.dtype, made.shape):
             raise NotElastic(f"a constant of type {made.dtype}")
@@ -168,7 +170,7 @@ class OpenSizes:
         return bound.declare_open(built.graph, tuple(names))
 
     def _make_constant(self, node, op, args, kwargs):
-        """An operator that gives the same at every run of the same sizes."""
+        """Computes an operator whose result depends only on sizes."""
         if not self.symbols:
             return self._share(op(*args, **kwargs))
         leaves, spec = pytree.tree_flatten((args, kwargs))
@@ -189,7 +191,7 @@ class OpenSizes:
         return _Like(sizes, val.dtype)
 
     def _sizes_as_values(self, args):
-        """For arithmetic with a size: an input of the graph with one element instead."""
+        """For arithmetic with sizes: replaces each by an input of the graph with one element."""
         others = [x for x in args if isinstance(x, _C.Tensor)]
         if not others or not any(isinstance(x, Size) for x in args):
             return args
@@ -211,9 +213,10 @@ class OpenSizes:
         return self._numbers[expression]
 
     def _fallback_open(self, node, op, args, kwargs):
-        """PyTorch's kernel in a graph of open sizes: it reads the sizes from an input of the graph."""
+        """Adds PyTorch's kernel to a graph of open sizes; it reads the sizes from an input of the
+        graph."""
         if node is None or effects.is_ordered(op):
-            raise NotElastic(f"{op} has an effect, or goes by strides")
+            raise NotElastic(f"{op} has an effect, or depends on strides")
         if self._symbols_input is None:
             names = tuple(self.sizes.sources)
 
@@ -225,12 +228,12 @@ class OpenSizes:
                                  self._symbols_input)  # fmt: skip
 
     def _now(self, x):
-        """A Size as a number, for the sizes that are being built for."""
+        """Converts a Size to its number in the example."""
         return _now(x, self.sizes)
 
     def at(self, built, known):
-        """What a graph of open sizes is bound by for other values of the symbols: inputs, specs,
-        outputs. None if it is not the graph for those."""
+        """The binding of a graph of open sizes for other values of the symbols: inputs, specs,
+        outputs. None if the graph is not valid for them."""
         if not self.symbols.fits(known):
             return None
         sizes = self.sizes.at(known)

@@ -1,4 +1,4 @@
-"""Where a traced operator comes from: the module that called it, and the line."""
+"""The origin of a traced operator: the module that called it, and the line."""
 
 import bisect
 import os
@@ -10,7 +10,7 @@ _NAMED = re.compile(r"'[^']*?_(\d+)'")
 
 
 def module(node):
-    """``model.layers.3.mlp.gate``; None outside of modules."""
+    """The module, such as ``model.layers.3.mlp.gate``; None outside of modules."""
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack")
     if not stack:
         return None
@@ -20,13 +20,13 @@ def module(node):
 
 
 def source(node):
-    """``modeling_llama.py:123``; None where PyTorch does not say."""
+    """The line, such as ``modeling_llama.py:123``; None if PyTorch does not say."""
     lines = _LINE.findall(node.meta.get("stack_trace") or "")
     return f"{os.path.basename(lines[-1][0])}:{lines[-1][1]}" if lines else None
 
 
 def _place(node):
-    """The node's module and line; of one that a rewrite made, those of what it is made from."""
+    """The node's module and line; for a node that a rewrite made, those of the original nodes."""
     seen = set()
     while (found := (module(node), source(node))) == (None, None):
         seen.add(node)
@@ -38,11 +38,11 @@ def _place(node):
 
 
 class Origins:
-    """Tells a weir graph where its nodes come from, and keeps it for errors."""
+    """Sets the origins of a weir graph's nodes, and keeps them for errors."""
 
     def __init__(self, graph):
         self.graph = graph
-        self.firsts, self.lines = [], []  # the first node of each, and its line
+        self.firsts, self.lines = [], []  # first node of each line, and the line
         self._last = None
 
     def enter(self, node):

@@ -1,8 +1,8 @@
-"""Where the results of a traced graph lie.
+"""The memory layout of a traced graph's results.
 
-PyTorch takes a compiled graph for the traced one: what is a view there, of an argument or of
-another result, must be one here, with the same sizes, strides and offset. Programs write to one
-and read the other, and PyTorch makes views anew from what it is given.
+PyTorch expects a compiled graph to behave like the traced one: a result that is a view of an
+argument or of another result must be such a view here too, with the same sizes, strides and offset.
+Programs write to one tensor and read the other, and PyTorch makes further views of results.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ from . import symbols
 
 
 class Unsupported(Exception):
-    """The graph is none that weir can run; the text says why."""
+    """weir cannot run the graph; the text says why."""
 
 
 class Sizes:
-    """What a traced graph's sizes are for the arguments of one call."""
+    """The sizes of a traced graph for the arguments of one call."""
 
     def __init__(self, placeholders, args):
         self.known, self._numbers, self._layouts = {}, {}, {}
-        self._traced = {}  # by id: a traced tensor, and what its layout is made of
+        self._traced = {}  # by id: a traced tensor, and the expressions of its layout
         self.sources = {}  # how each symbol is read from the arguments: (index, what, dim)
         for index, (node, arg) in enumerate(zip(placeholders, args)):
             val = node.meta.get("val")
@@ -54,7 +54,7 @@ class Sizes:
         return other
 
     def number(self, x):
-        """The int behind a traced size."""
+        """The number of a traced size."""
         if not isinstance(x, torch.SymInt):
             return x
         return self.number_of(x.node.expr)
@@ -85,7 +85,7 @@ class Sizes:
 
     def expressions(self, val):
         """Sizes, strides and [offset] of a traced tensor, as ints and expressions."""
-        # The tensor is kept with its parts: its id must not become another one's.
+        # Keep the tensor alive, so that no other tensor gets its id.
         if id(val) not in self._traced:
             parts = val.shape, val.stride(), (val.storage_offset(),)
             self._traced[id(val)] = val, [[expression(x) for x in part] for part in parts]
@@ -104,7 +104,7 @@ def traced(node):
 
 
 def _memories(node):
-    """What the memory of each tensor of the node's value is known by."""
+    """The identities of the memory of each tensor in the node's value."""
     val = node.meta.get("val")
     vals = val if isinstance(val, (list, tuple)) else [val]
     return [x.untyped_storage()._cdata for x in vals if _has_memory(x)]
@@ -115,7 +115,7 @@ def _has_memory(x):
 
 
 def _above(node, memory):
-    """The node that this one has the memory from, if it is somebody else's."""
+    """The node from whose value this node's value has its memory; None if it has its own."""
     for up in node.all_input_nodes:
         if memory in _memories(up):
             return up if traced(up) is not None else _above(up, memory)
@@ -123,8 +123,8 @@ def _above(node, memory):
 
 
 def mend_parts(module):
-    """What PyTorch does not say of nodes that it puts in (random numbers that are drawn again), by
-    those who take their parts."""
+    """Adds missing metadata to nodes that PyTorch inserts (random numbers that are drawn again),
+    from the nodes that use their parts."""
     for node in module.graph.nodes:
         if node.op == "call_function" and "val" not in node.meta and node.users:
             parts = {u.args[1]: u.meta.get("val") for u in node.users if u.target is operator.getitem}
@@ -133,9 +133,9 @@ def mend_parts(module):
 
 
 def mend_views(module):
-    """Traces again the views whose memory is not that of what they are views of: PyTorch puts nodes
-    in the place of others (a number that is an argument becomes a part of arithmetic) and leaves
-    those behind them as they were."""
+    """Traces views again whose memory is not that of their base: PyTorch replaces nodes by others
+    (a number that is an argument becomes a part of arithmetic) without updating the nodes after
+    them."""
     for node in module.graph.nodes:
         val, up = traced(node), node.args[0] if node.args else None
         if val is None or traced(up) is None or not _is_view_of_first(node.target):
@@ -156,8 +156,8 @@ def _is_view_of_first(op):
 
 
 def origin(node):
-    """The node whose value this one's is a view of; itself if it is no view. Kept with the node,
-    since graphs stay as they are once something is built of them."""
+    """The node of whose value this node's value is a view; itself if it is no view. Cached in the
+    node, since graphs do not change once building has begun."""
     found = node.meta.get("weir_origin")
     if found is None:
         found = node.meta["weir_origin"] = _find_origin(node)
@@ -172,8 +172,8 @@ def _find_origin(node):
 
 
 def _is_detached(node, base):
-    """Whether the program cut the view from gradients. Any other view of a result that requires a
-    gradient requires one, whatever it was made under."""
+    """Whether the program detached the view from gradients. Every other view of a result that
+    requires a gradient requires one too, even if it was made under no_grad."""
     first = node
     found = first.meta.get("weir_detached")
     if found is not None and found[0] is base:
@@ -186,8 +186,8 @@ def _is_detached(node, base):
     return detached
 
 
-# These copy their argument with its strides and its offset. Fake tensors do not always say so,
-# and PyTorch relies on it where an argument is written to through a view that is returned.
+# These copy their argument with its strides and its offset. Fake tensors do not always show this,
+# and PyTorch relies on it if an argument is written through a view that is returned.
 LAID_OUT_AS_ARGUMENT = {
     torch.ops.aten.slice_scatter.default,
     torch.ops.aten.select_scatter.default,
@@ -197,7 +197,7 @@ LAID_OUT_AS_ARGUMENT = {
 
 
 def layout(sizes, node):
-    """(sizes, strides, offset) of what the node gives when PyTorch runs it."""
+    """(sizes, strides, offset) of the node's result when PyTorch runs it."""
     shape, strides, offset = sizes.layout(traced(node))
     base = origin(node)
     if base.target in LAID_OUT_AS_ARGUMENT:
@@ -207,8 +207,8 @@ def layout(sizes, node):
 
 
 class Place:
-    """How a view is made of the tensor it is a view of: ``offset`` counts from that one's own, in
-    bytes where the types differ."""
+    """How to make a view of its base: ``offset`` is relative to the base's own offset, in bytes if
+    the types differ."""
 
     def __init__(self, sizes, node, base):
         self.nodes = node, base
@@ -219,7 +219,7 @@ class Place:
         self.dims = [d for d, n in enumerate(base_shape) if n > 1]
         self.base_strides = base_strides
         self.dtype = val.dtype if val.dtype != base.dtype else None
-        # What counts offsets of the two.
+        # The units of the two offsets.
         self.units = (val.dtype.itemsize, base.dtype.itemsize) if self.dtype else (1, 1)
         self.offset = offset * self.units[0] - before * self.units[1]
         self.conj = val.is_conj() != base.is_conj()
@@ -235,7 +235,7 @@ class Place:
     def of(self, base):
         found = base.stride()
         if any(found[d] != self.base_strides[d] for d in self.dims):
-            # A gradient, say, may come in another layout than the one that was traced.
+            # A gradient, for example, may have another layout than the traced one.
             like = torch.empty_strided(
                 base.shape, self.base_strides, dtype=base.dtype, device=base.device
             )
@@ -260,7 +260,7 @@ _BY_OFFSET = {
 
 
 def seen_by_offset(module):
-    """The arguments that the graph reads by where they begin in their memory."""
+    """The arguments whose offset in memory the graph depends on."""
     seen = set()
     for node in module.graph.nodes:
         if node.target in _BY_OFFSET:
@@ -273,16 +273,16 @@ def seen_by_offset(module):
 
 
 def is_dense(sizes, node):
-    """Whether the node's value has neither gaps nor signs kept aside: memory like it has room for
-    its views."""
+    """Whether the node's value has no gaps and is not lazily negated or conjugated: then memory of
+    the same layout can hold its views."""
     val = traced(node)
     dense = values.dense_order(*sizes.layout(val)[:2]) is not None
     return dense and not (val.is_conj() or val.is_neg())
 
 
 class Spread:
-    """A result whose memory has gaps, and that is no view of anything there is: it is copied to
-    such memory."""
+    """A result whose memory has gaps and that is no view of an argument or result: the value is
+    copied to such memory."""
 
     def __init__(self, sizes, node):
         self.shape, self.strides, self.offset = layout(sizes, node)
@@ -292,7 +292,7 @@ class Spread:
         if 0 in shape:
             return torch.empty_strided(shape, self.strides, dtype=dense.dtype, device=dense.device)
         if any(n > 1 and not s for n, s in zip(shape, self.strides)):
-            return dense  # elements that share memory cannot be copied to
+            return dense  # elements that share memory cannot be a copy's target
         span = self.offset + 1 + sum((n - 1) * s for n, s in zip(shape, self.strides))
         memory = torch.empty(span, dtype=dense.dtype, device=dense.device)
         return memory.as_strided(shape, self.strides, self.offset).copy_(dense)

@@ -1,5 +1,4 @@
-"""What a traced graph gives: results in memory that is laid out as PyTorch has it, and arguments that
-are written to."""
+"""The results of a traced graph, in PyTorch's memory layout, and writes to arguments."""
 
 import torch
 
@@ -16,15 +15,15 @@ class Results:
     """The part of a Builder (build.py) that names results."""
 
     def _join_results(self):
-        """Results that are complex become values of their own."""
+        """Converts complex results to single values."""
         _, output = self._ends
         for node in fallback.pytree.tree_leaves(output.args[0]):
             if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
                 self.env[node] = self._joined(self.env[node])
 
     def _plan_writes(self, examples):
-        """The arguments that the graph itself writes to: all or none. Their memory must be as it is
-        bound."""
+        """Decides which arguments the graph itself writes to: all or none. Their memory must have
+        the bound layout."""
         bound = [Input(i, "", examples[i]) for i in self.written]
         new = [places.traced(value) for _, value in updates.values(self.module.graph, self.written)]
         if not all(
@@ -50,7 +49,7 @@ class Results:
         return found
 
     def _write(self, built):
-        """The arguments' new values, where they are not there yet."""
+        """Writes the arguments' new values that were not written early."""
         pairs_ = updates.values(self.module.graph, built.written)
         arguments = {argument for argument, _ in pairs_}
         writes = []
@@ -60,7 +59,7 @@ class Results:
             value, target = self.env[node], self.env[argument]
             built.origins.enter(node)
             if isinstance(value, values.Opaque):
-                raise Unsupported(f"{argument.name} gets a value that is not weir's")
+                raise Unsupported(f"the new value of {argument.name} is not a value of weir")
             value = value.cast(target.dtype).expand(tuple(target.shape))
             if places.origin(node) in arguments:  # which may be written to first
                 value = value.clone()
@@ -78,7 +77,7 @@ class Results:
             if node not in outputs:
                 outputs[node] = self._output(built, node, arguments, slots)
             built.outputs.append(outputs[node])
-        if self.effect is not None:  # or it would be taken for dead code
+        if self.effect is not None:  # else it would be removed as dead code
             built.add_output("effect", self.effect, ((0,), (1,), torch.float32, 0))
 
     def _output(self, built, node, arguments, slots):
@@ -104,7 +103,7 @@ class Results:
         return Output(slot, place=places.Place(self.sizes, node, base))
 
     def _can_hold(self, node):
-        """Whether memory made for the node's value is like PyTorch's."""
+        """Whether memory allocated for the node's value has PyTorch's layout."""
         if isinstance(self.env[node], pairs.Pair):
             return False
         order = values.dense_order(*self.sizes.layout(places.traced(node))[:2])
@@ -112,7 +111,7 @@ class Results:
         return places.is_dense(self.sizes, node) and not (is_opaque and list(order) != sorted(order))
 
     def _slot(self, built, node):
-        """Makes the node's value an output of the graph, laid out as PyTorch has it if that has no
+        """Makes the node's value an output of the graph, with PyTorch's layout if that has no
         gaps."""
         if built.origins:
             built.origins.enter(node)
@@ -135,7 +134,7 @@ class Results:
         return built.add_output(node.name, stored, layout)
 
     def _own(self, graph, value):
-        """A constant that is a result becomes a copy that the graph makes."""
+        """Replaces a constant result by a copy that the graph makes."""
         tensor = value.tensor if isinstance(value, values.Opaque) else value
         if not any(tensor is c or shares(tensor, c) for c in self.shared):
             return value
@@ -145,5 +144,5 @@ class Results:
 
 
 def shares(tensor, constant):
-    """Whether it is a view of the constant's memory."""
+    """Whether the tensor shares the constant's memory."""
     return 0 <= tensor.data_ptr() - constant.data_ptr() < max(constant.nbytes, 1)

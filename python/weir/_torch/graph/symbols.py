@@ -1,4 +1,5 @@
-"""Sizes of a traced graph as named sizes of a weir graph, so that one plan serves all of them."""
+"""Maps sizes of a traced graph to named sizes of a weir graph, so that one plan serves all
+sizes."""
 
 import functools
 import math
@@ -9,7 +10,7 @@ from torch.utils._sympy import functions, printers
 
 
 class NotElastic(Exception):
-    """The graph has something that must be built anew for other sizes; the text says what."""
+    """The graph cannot serve all sizes; the text says why."""
 
 
 def _number(expression):
@@ -26,14 +27,14 @@ def compiled(expression):
 
 
 def evaluate(expression, known):
-    """The int that an expression is; ``known`` has its symbols' values."""
+    """The value of an expression; ``known`` contains its symbols' values."""
     symbols, function = compiled(expression)
     return int(function(*(known[s] for s in symbols)))
 
 
 class Size:
-    """A size that runs decide, as an argument of an operator. Whoever takes it for a number gets
-    that of the example, and fixes it: other values need another plan."""
+    """An open size as an argument of an operator. Code that uses it as a number gets the number in
+    the example, and thereby fixes the size: other values need another plan."""
 
     __slots__ = ("expression", "symbols")
 
@@ -70,15 +71,16 @@ for _name in ("lt", "le", "gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul
 
 
 class Symbols:
-    """The named sizes of one weir graph. ``free`` are the symbols that its inputs have as sizes;
-    ``known`` their values, and those of the others, in the example."""
+    """The named sizes of one weir graph. ``free`` are the symbols that are sizes of its inputs;
+    ``known`` are the values of all symbols in the example."""
 
     def __init__(self, graph, free, known):
         self.graph, self.known = graph, known
         self.names = {symbol: graph.size(int(known[symbol])) for symbol in free}
-        self.fixed = {}  # expressions that stay as they are in the example
-        self.traced = {}  # sizes of values as they were traced, by the values' id
-        # Of the graph's builder: the value of an expression, and PyTorch's tensors, as inputs.
+        self.fixed = {}  # expressions that must keep their value in the example
+        self.traced = {}  # traced sizes of values, by the values' id
+        # Functions of the graph's builder: make an expression's value, or PyTorch's tensors, an
+        # input.
         self.value = self.hide = None
 
     def fix(self, expression):
@@ -87,7 +89,7 @@ class Symbols:
         return value
 
     def note(self, val, value):
-        """What a value was traced as. Values live as long as the builder."""
+        """Stores the traced sizes of a value. Values live as long as the builder."""
         if isinstance(val, (list, tuple)) and isinstance(value, (list, tuple)):
             for pair in zip(val, value):
                 self.note(*pair)
@@ -95,11 +97,11 @@ class Symbols:
             self.traced[id(value)] = val.shape
 
     def fits(self, known):
-        """Whether all that is fixed is so for these values of the symbols."""
+        """Whether all fixed expressions keep their values for these values of the symbols."""
         return all(evaluate(e, known) == value for e, value in self.fixed.items())
 
     def name(self, size):
-        """The number that stands for a traced size, an expression or an int."""
+        """The number that represents a traced size, an expression or an int."""
         if isinstance(size, torch.SymInt):
             size = size.node.expr
         if isinstance(size, Size):
@@ -132,7 +134,7 @@ class Symbols:
             return self._fold("max", args)
         if isinstance(e, functions.Min):
             return self._fold("min", args)
-        return self.fix(e)  # a symbol that no input has as a size, or something else
+        return self.fix(e)  # for example a symbol that is no size of an input
 
     def _fold(self, op, args):
         made, *rest = (self.name(a) for a in args)

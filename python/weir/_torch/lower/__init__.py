@@ -1,11 +1,11 @@
-"""What each operator of a traced graph becomes: one of weir's, several, or PyTorch's own kernel.
+"""Lowers each operator of a traced graph: to one of weir's, to several, or to PyTorch's own kernel.
 
-``table`` has the rules, and the modules that are imported here fill it, later ones over earlier
-ones. ``shaping`` has views in graphs of open sizes, ``opened`` what else goes by them, ``pairs``
-complex numbers, ``grouped`` keys and values that are repeated for a group of queries, ``fallback``
-PyTorch's own kernels.
+``table`` defines the rules; the modules that are imported here fill it, and later ones override
+earlier ones. In graphs of open sizes ``shaping`` lowers views and ``opened`` other operators that
+depend on sizes. ``pairs`` lowers complex numbers, ``grouped`` keys and values that are repeated for
+a group of queries, ``fallback`` calls PyTorch's own kernels.
 
-Which operators a graph has is not decided here (``rewrite``), nor how it is built (``graph``).
+``rewrite`` changes the operators of a graph beforehand, and ``graph`` builds the weir graph.
 """
 
 from . import operators, products  # noqa: F401  isort: skip

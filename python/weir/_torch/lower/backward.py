@@ -1,5 +1,5 @@
-"""What training needs beyond inference: operators of backward passes in PyTorch's own smaller ones,
-and norms that also give what their backward pass is made of."""
+"""Lowerings for training: operators of backward passes, decomposed into PyTorch's smaller ones, and
+norms that also return the statistics that their backward passes use."""
 
 import torch
 from torch._decomp import get_decompositions
@@ -9,7 +9,7 @@ from .table import TABLE, _need, full, lowers
 
 aten = torch.ops.aten
 
-# None of them is in a graph for inference. Convolutions and attention keep PyTorch's kernels.
+# Only for graphs of training. Convolutions and attention keep PyTorch's kernels.
 DECOMPOSITIONS = get_decompositions([
     aten._log_softmax_backward_data,
     aten._softmax_backward_data,
@@ -34,8 +34,8 @@ DECOMPOSITIONS = get_decompositions([
 
 
 def _in_f32(op):
-    """For norms of halves with weights of f32, as autocast has them on the host: their statistics are
-    f32, though PyTorch traces halves. In f32 all of it is traced as it is."""
+    """Computes a norm of halves with f32 weights (from autocast on the host) in f32: its statistics
+    are f32 at run time, although PyTorch traces halves. In f32 the trace is correct."""
 
     def norm(x, *others):
         halves = x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu"
@@ -48,7 +48,7 @@ def _in_f32(op):
 
 
 def _weight_norm(v, g, dim=0):
-    """The same for f16, whose gradients take norms of f32 alone."""
+    """The same for f16, whose gradients require norms in f32."""
     if v.dtype != torch.float16 or v.device.type != "cpu":
         return NotImplemented
     made, norms = aten._weight_norm_interface(v.float(), g.float(), dim)
@@ -69,18 +69,18 @@ DECOMPOSITIONS |= {
 
 @lowers(aten.embedding_dense_backward.default)
 def _embedding_backward(grad, indices, rows, padding_idx, scale_grad_by_freq, out):
-    """The gradients of each row of the table, added up in the order of their places."""
+    """The gradient of the table: adds up the gradients of each row, in the order of the indices."""
     _need(not scale_grad_by_freq and grad.dtype is out)
     grad = grad.reshape((-1, grad.shape[-1]))
     index = indices.reshape((-1, 1))
     if padding_idx >= 0:
         grad = _C.where(_C.eq(index, padding_idx), full((), 0, out), grad)
     made = full((rows, grad.shape[-1]), 0, out).clone()
-    # How many places there are may be open.
+    # The number of indices may be an open size.
     return made.scatter_add_(0, index.expand((-1, grad.shape[-1])), grad)
 
 
-# By overload: all outputs, where the table's function gives the first.
+# By overload: functions that return all outputs; those in TABLE return only the first.
 ALL_OUTPUTS = {}
 
 

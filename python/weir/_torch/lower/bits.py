@@ -1,4 +1,4 @@
-"""Bits of whole numbers and of bool, and truth of any numbers."""
+"""Bitwise operators on integers and bool, and logical operators on any numbers."""
 
 import torch
 
@@ -12,15 +12,15 @@ _WIDTH = {_C.int64: 64, _C.int32: 32, _C.int8: 8, _C.uint8: 8}
 
 
 def _number(x, out):
-    """The bits of a Python number that the type has room for, as PyTorch takes them."""
-    _need(isinstance(x, int))  # bool is one, and so is its own number
+    """A Python number reduced to the bits of the type, as in PyTorch."""
+    _need(isinstance(x, int))  # bool is a subclass of int
     if out is _C.bool_:
         _need(x in (0, 1))
         return int(x)
     x %= 1 << _WIDTH[out]
     if out is not _C.uint8 and x >> (_WIDTH[out] - 1):
         x -= 1 << _WIDTH[out]
-    # Numbers have 53 bits here, tensors all of them.
+    # Numbers are passed as doubles with 53 bits; larger ones are passed as tensors.
     return x if abs(x) < 1 << 53 else tensor([x], dtype=out).reshape(())
 
 
@@ -55,7 +55,7 @@ def _not(x, out):
     return _C.bitwise_not(x)
 
 
-# ---- truth: of what is not zero, as NaN is not ----
+# ---- logic: a number is true if it is not zero; NaN is true ----
 
 
 def _truth(x):

@@ -1,8 +1,8 @@
 """Functional collectives of a traced graph as nodes of the plan.
 
-Each group of backend ``weir`` has a stream of its own in the plan. ``wait_tensor`` is nothing but
-the value: a node of another stream that uses it waits, so that what stands between a collective and
-its use runs beside it.
+Each group of backend ``weir`` has its own stream in the plan. ``wait_tensor`` returns its argument:
+a node on another stream that uses the value waits for it, so operators between a collective and the
+use of its result overlap with the collective.
 """
 
 import torch
@@ -14,7 +14,7 @@ _OPS = {"sum": "sum", "avg": "mean", "product": "prod", "min": "min", "max": "ma
 
 
 def _group(name, x):
-    """The group on the device of x; only backend weir has one."""
+    """The group on the device of x; declines groups of other backends."""
     from torch.distributed.distributed_c10d import _resolve_process_group
 
     found = _resolve_process_group(name)

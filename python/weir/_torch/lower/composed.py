@@ -1,7 +1,7 @@
-"""Operators of PyTorch that are several of weir's: quotients, norms, triangles, scans.
+"""Operators of PyTorch composed of several of weir's: quotients, norms, triangles, scans.
 
-Sizes that a graph may leave open are said as -1 here, so that they follow (see shaping.is_safe for
-what does not)."""
+Sizes that may be open are written as -1 here, so that they vary with each run. shaping.is_safe
+lists the exceptions."""
 
 import math
 
@@ -14,18 +14,18 @@ from .table import _wide, lowers
 aten = torch.ops.aten
 
 
-# ---- whole numbers ----
+# ---- integers ----
 
 
 def _floor_divide(a, b, out):
     _need(out in _INTS)
     a, b = _cast(a, out), _cast(b, out)
-    # Zero among divisors is an error on the host and any number on a GPU.
+    # A zero divisor is an error on the host, and gives an undefined number on a GPU.
     _need(b.device.name.startswith("cuda") if _is_tensor(b) else b > 0)
     quotient = _C.div(a, b)
     rest = _C.sub(a, _C.mul(quotient, b))
-    # weir's quotient is towards zero: one less where the rest has the other sign. Their product
-    # would say so too, if it did not overflow.
+    # weir's quotient rounds towards zero: subtract one if the signs of rest and divisor differ. A
+    # product of the two would show this too, but it may overflow.
     other_sign = _C.lt(rest, 0)
     if _is_tensor(b):
         other_sign = _C.minimum(_C.ne(other_sign, _C.lt(b, 0)), _C.ne(rest, 0))
@@ -113,7 +113,7 @@ BY_NAME["transformers::grouped_mm_fallback"] = _grouped_mm
 
 
 def _reversed(x):
-    """In the other order. The least integer has no negative."""
+    """Reverses the order of x: -x for floats, -1 - x for integers, whose least cannot be negated."""
     return _C.neg(x) if x.dtype.is_floating_point else _C.sub(-1, x)
 
 
@@ -140,7 +140,7 @@ def _some(function):
     def lower(x, dim=None, keepdim=False, out=None):
         x = x if x.dtype is _C.bool_ else _C.ne(x, 0)
         dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
-        return function(x.cast(_C.uint8), dims, keepdim).cast(out)  # of u8 it is u8
+        return function(x.cast(_C.uint8), dims, keepdim).cast(out)  # the result for u8 is u8
 
     return lower
 
@@ -153,7 +153,7 @@ for _overload in ("default", "dim", "dims"):
 def _total(function):
     def lower(x, dim, out, dtype=None):
         _need(x.ndim > 0 and out is not _C.bool_)
-        # Those of integers are i64 and wrap, as those of narrower types would.
+        # Scans of integers are i64; wrapped to a narrower type they equal that type's own.
         x = x.cast(out) if x.dtype.is_floating_point or out.is_floating_point else x
         return function(x, dim).cast(out)
 
@@ -180,7 +180,7 @@ TABLE[aten.cummin.default] = _so_far(_C.cummin)
 def _histc(x, bins=100, min=0, max=0, out=None):
     _need(x.ndim == 1 and min < max and bins <= 4096 and x.shape[0] * bins <= 1 << 22)
     wide = _wide(x) if x.dtype.is_floating_point else x.cast(_C.float64)
-    # Rounded where PyTorch rounds, or numbers at the edges would be in other bins.
+    # Rounds at the same points as PyTorch, so that numbers at the edges get the same bins.
     place = ((wide - min) * bins / (max - min)).cast(_C.int64)
     place = _C.minimum(place, bins - 1)
     inside = _C.minimum(_C.ge(wide, min), _C.le(wide, max))
@@ -207,7 +207,7 @@ def _std(x, dim=None, out=None, correction=1, keepdim=False):
     return _C.sqrt(_var(_wide(x), dim, _wide(x).dtype, correction, keepdim)).cast(out)
 
 
-# ---- numbers in every place ----
+# ---- filled tensors ----
 
 
 @lowers(aten.fill.Scalar)
@@ -230,7 +230,7 @@ def _per_channel(v, ndim):
 
 @lowers(aten._native_batch_norm_legit_no_training.default)
 def _batch_norm(x, weight, bias, mean, variance, momentum, eps, out):
-    """x * scale + shift: two numbers for each channel."""
+    """Computes x * scale + shift with two numbers for each channel."""
     scale = _C.rsqrt(variance + eps)
     scale = scale if weight is None else _C.mul(scale, weight.cast(scale.dtype))
     shift = _C.neg(_C.mul(mean, scale))

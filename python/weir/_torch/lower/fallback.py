@@ -1,4 +1,4 @@
-"""Operators that weir has not: PyTorch's own kernel, called inside the weir stream."""
+"""Operators that weir lacks: calls PyTorch's kernels inside the weir stream."""
 
 import ctypes
 import operator
@@ -17,7 +17,7 @@ KEPT = 16  # sets of addresses for which tensors are kept
 
 
 def _tensor_at(address, dtype, shape, strides):
-    """A PyTorch tensor over memory that somebody else owns and keeps."""
+    """A PyTorch tensor over borrowed memory, which its owner keeps alive."""
     span = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if 0 not in shape else 0
     if span == 0:
         return torch.empty(shape, dtype=dtype)
@@ -27,7 +27,7 @@ def _tensor_at(address, dtype, shape, strides):
 
 
 class _Place:
-    """Stands for tensor input ``index`` in a call's arguments."""
+    """Represents tensor input ``index`` in a call's arguments."""
 
     def __init__(self, index):
         self.index = index
@@ -37,13 +37,13 @@ class Call:
     """One call of a PyTorch operator on fixed layouts, writing to contiguous outputs."""
 
     def __init__(self, op, args, kwargs, inputs, outputs, unused=(), places=None):
-        """``places``: where the outputs are among what the operator gives."""
+        """``places``: the indices of the outputs among the operator's results."""
         self.op, self.outputs = op, outputs  # outputs: [(dtype, shape)]
         self.places = range(len(outputs)) if places is None else places
         self.leaves, self.spec = pytree.tree_flatten((args, kwargs))
         self.layouts = [_layout(v) for v in inputs]
         self.function = _INSTEAD.get(op, op)
-        self.unused = unused  # results that nobody looks at, whose sizes may be traced wrongly
+        self.unused = unused  # unused results, whose traced sizes may be wrong
         self._kept = {}
 
     def __call__(self, in_addresses, out_addresses):
@@ -61,7 +61,7 @@ class Call:
         )
         with torch.no_grad():
             results = pytree.tree_leaves(self.function(*args, **kwargs))
-            # Kernels may give what was not asked for (gradients of weights that are frozen).
+            # Kernels may return more than was traced (gradients of frozen weights).
             results = [results[i] for i in self.places]
             results = effects.finished(self.op, results)
             for at, (out, result) in enumerate(zip(outputs, results, strict=True)):
@@ -90,8 +90,8 @@ class Call:
 
 
 class OpenCall:
-    """A call in a graph of open sizes: a Call for each set of sizes, whose symbols' values are the
-    last operand. All operands are contiguous."""
+    """A call in a graph of open sizes: makes a Call for each set of sizes. The last operand
+    contains the values of the sizes' symbols. All operands are contiguous."""
 
     def __init__(self, op, args, kwargs, inputs, outputs, sizes, unused, places):
         self.op, self.sizes, self.places = op, sizes, places
@@ -123,15 +123,15 @@ class OpenCall:
 
 
 def _holds(out, result):
-    """Whether the traced type has all values of the one that came, or rounds them: kernels give no
-    elements, and norms of halves, in other types than are traced."""
+    """Whether the result's type may be converted to the traced type. Kernels return empty results,
+    and norms of halves, in other types than the traced ones."""
     if not out.numel() or out.is_floating_point() and result.is_floating_point():
         return True
     return torch.promote_types(out.dtype, result.dtype) == out.dtype
 
 
 def unused(node):
-    """Which of the node's tensors nobody looks at, counted among its tensors."""
+    """The indices of the node's tensors that are not used."""
     val = node.meta.get("val") if node is not None else None
     if not isinstance(val, (list, tuple)) or not isinstance(node.target, torch._ops.OpOverload):
         return frozenset()
@@ -145,7 +145,7 @@ def unused(node):
 
 
 class _PackedCall(Call):
-    """A call with more outputs than a host call has: all of them in the memory of one."""
+    """A call with more outputs than a host call supports: they share the memory of one output."""
 
     def _places(self, addresses):
         return [addresses[0] + start for start in starts(self.outputs)]
@@ -155,7 +155,7 @@ ALIGNED = 64  # bytes
 
 
 def starts(outputs):
-    """Where each of the outputs is in memory for all of them; where that ends comes last."""
+    """The offset of each output in the shared memory, and finally the size of that memory."""
     at = [0]
     for dtype, shape in outputs:
         size = values.numel(shape) * dtype.itemsize
@@ -164,7 +164,7 @@ def starts(outputs):
 
 
 class _Deliver:
-    """Copies one of the outputs from the memory of all."""
+    """Copies one of the outputs from the shared memory."""
 
     def __init__(self, start, nbytes):
         self.start, self.nbytes = start, nbytes
@@ -173,7 +173,7 @@ class _Deliver:
         ctypes.memmove(out_addresses[0], in_addresses[0] + self.start, self.nbytes)
 
 
-# Operators that ask how memory lies, which is not as PyTorch would have it.
+# Replacements for operators that depend on PyTorch's memory layout, which weir's values lack.
 _INSTEAD = {
     **kernels.WORDS,
     torch.ops.aten.view.dtype: lambda x, dtype: x.contiguous().view(dtype),
@@ -193,7 +193,7 @@ def _is_value(x):
 
 
 def values_in(x):
-    """The values among an operator's arguments."""
+    """The tensors among an operator's arguments, as values of the graph."""
     if _is_value(x):
         return [x]
     if isinstance(x, dict):
@@ -204,7 +204,7 @@ def values_in(x):
 
 
 def infer(op, args, kwargs, is_value, fake):
-    """What the operator gives, as fake tensors; runs nothing. ``fake`` makes one like a value."""
+    """The operator's results as fake tensors, without running it. ``fake`` converts a value."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         args, kwargs = pytree.tree_map(
             lambda x: fake(x) if is_value(x) else x, (args, kwargs), is_leaf=is_value
@@ -213,12 +213,12 @@ def infer(op, args, kwargs, is_value, fake):
 
 
 def add(op, args, kwargs, made, anchor, behind=None, unused=()):
-    """Queues or captures the operator. ``made`` says what it gives: (type, sizes) of a tensor or
-    None, or a list of those or of lists. Gives values in that structure, and a tensor that stands
-    for the call.
+    """Queues or captures the operator. ``made`` describes its results: (type, sizes) of a tensor,
+    or None, or a list of these or of lists. Returns values in that structure, and a tensor that
+    represents the call.
 
-    ``anchor`` orders an operator without tensor inputs; it comes after what ``behind`` stands for.
-    ``unused`` is what :func:`unused` says of it.
+    ``anchor`` orders an operator without tensor inputs. The call is ordered after the call that
+    ``behind`` represents. ``unused`` is the result of :func:`unused`.
     """
     inputs = []
 
@@ -236,7 +236,7 @@ def add(op, args, kwargs, made, anchor, behind=None, unused=()):
     handles += [behind] if behind is not None else []
     if len(handles) > MAX_IN:
         raise Unsupported(f"{op} has {len(handles)} tensors, more than {MAX_IN}")
-    # The last one stands for the call.
+    # The last output represents the call.
     if len(outputs) < MAX_OUT:
         call = Call(op, args, kwargs, inputs, outputs, unused, places)
         stored = [values.storage(*o) for o in outputs]
@@ -249,12 +249,12 @@ def add(op, args, kwargs, made, anchor, behind=None, unused=()):
 
 
 def _leaves(made):
-    """(type, sizes) of each tensor, None of what is none."""
+    """The leaves of ``made``: (type, sizes) of each tensor, None for other results."""
     return [leaf for one in made for leaf in _leaves(one)] if isinstance(made, list) else [made]
 
 
 def _like(made, results):
-    """The results in lists as ``made`` has them."""
+    """Nests the results in lists like ``made``."""
     if isinstance(made, list):
         return [_like(one, results) for one in made]
     return None if made is None else next(results)
@@ -273,7 +273,7 @@ def _add_packed(call, handles):
 
 
 def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
-    """The same in a graph of open sizes, of which ``node`` has the traced ones."""
+    """The same in a graph of open sizes; ``node`` has the traced sizes."""
     val = node.meta.get("val")
     several = isinstance(val, (list, tuple))
     made = list(val) if several else [val]
@@ -283,8 +283,8 @@ def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
         if not _is_value(x):
             return x
         if isinstance(x, values.Opaque):
-            raise NotElastic(f"{op} of a type or rank that weir has not")
-        # Whether a view is contiguous may depend on sizes; a copy is.
+            raise NotElastic(f"{op} of a type or rank that weir lacks")
+        # A view may be contiguous for some sizes only; a copy always is.
         handles.append(x.clone())
         inputs.append((values.torch_dtype(x), symbols.traced[id(x)]))
         return _Place(len(handles) - 1)
@@ -295,9 +295,9 @@ def add_open(op, args, kwargs, node, sizes, symbols, symbols_input):
     if len(outputs) >= MAX_OUT or not handles or len(handles) >= MAX_IN:
         raise NotElastic(f"{op} has {len(handles)} operands and {len(outputs)} results")
     if not all(values.is_native(*o) for o in outputs):
-        raise NotElastic(f"{op} gives a type or rank that weir has not")
+        raise NotElastic(f"{op} returns a type or rank that weir lacks")
     if any(isinstance(o, (list, tuple)) for o in made):
-        raise NotElastic(f"{op} gives lists of lists")
+        raise NotElastic(f"{op} returns lists of lists")
     call = OpenCall(op, args, kwargs, inputs, outputs, sizes, unused(node), places)
     stored = [(values.DTYPES[dtype], symbols.names_of(shape)) for dtype, shape in outputs]
     results = iter(_C.host_call(str(op), call, [*handles, symbols_input], stored))

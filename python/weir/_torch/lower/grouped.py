@@ -1,5 +1,6 @@
-"""Keys and values that models repeat for every query of a group: attention takes them once. Results whose heads and rows are
-exchanged at once: attention makes them so."""
+"""Grouped attention: models repeat keys and values for every query of a group; weir's attention
+takes them unrepeated. If heads and rows of the result are exchanged, attention writes it in that
+layout."""
 
 import operator
 
@@ -17,8 +18,8 @@ _RESHAPES = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 
 
 def once(node, args, env):
-    """The arguments of the node's operator, as ``env`` has them, with keys and values before they
-    were repeated; ``args`` where they were not."""
+    """The arguments of the node's operator, as values in ``env``, with unrepeated keys and values;
+    or ``args`` if they are not repeated."""
     if node is None or node.target not in _ATTENTION:
         return args
     found = [_unrepeated(x) for x in node.args[1:3]]
@@ -29,8 +30,8 @@ def once(node, args, env):
 
 
 def layout(node):
-    """What the lowering of an attention is told: whether all who use its result [batch, heads, rows, columns] exchange heads and
-    rows, so that they need no copy if it lies that way."""
+    """The layout for an attention's result [batch, heads, rows, columns]: whether all users
+    exchange heads and rows, so that the exchanged layout saves a copy."""
     if node is None or node.target not in _EVERY_ATTENTION:
         return {}
     results = [u for u in node.users if u.target is operator.getitem and u.args[1] == 0]
@@ -38,7 +39,7 @@ def layout(node):
 
 
 def _is_exchanged(node):
-    """Whether all who use it exchange its heads and rows, or make it a view of the same sizes that is."""
+    """Whether all users exchange heads and rows, directly or after views of the same sizes."""
     same = {u for u in node.users if u.target in _RESHAPES and _sizes(u) == _sizes(node)}
     return bool(node.users) and all(_is_exchanged(u) if u in same else _exchanges(u) for u in node.users)
 
@@ -50,8 +51,8 @@ def _exchanges(node):
 
 
 def _unrepeated(node):
-    """(x, times) of a node that is x [batch, heads, rows, columns] with each head so many times; None
-    of any other."""
+    """(x, times) if the node repeats each head of x [batch, heads, rows, columns] that many times;
+    else None."""
     wide = _through(_through(node, _RESHAPES), {aten.clone.default})
     tall = _through(wide, {aten.expand.default})
     x = _through(tall, {aten.unsqueeze.default})
@@ -66,12 +67,12 @@ def _unrepeated(node):
 
 
 def _through(node, targets):
-    """What the node is made of, if it is one of those."""
+    """The node's argument, if its operator is one of the targets; else None."""
     is_one = isinstance(node, torch.fx.Node) and node.target in targets
     return node.args[0] if is_one else None
 
 
 def _sizes(node):
-    """Numbers, and expressions of open sizes."""
+    """The node's sizes as numbers, and as expressions if they are open."""
     shape = node.meta["val"].shape
     return [s.node.expr if isinstance(s, torch.SymInt) else int(s) for s in shape]

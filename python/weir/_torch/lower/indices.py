@@ -1,4 +1,4 @@
-"""Elements that an index picks or places, and parts of tensors that are replaced."""
+"""Reading and writing by index, and replacing parts of tensors."""
 
 import math
 import threading
@@ -13,21 +13,21 @@ aten = torch.ops.aten
 
 class _Wrapped(threading.local):
     def __init__(self):
-        self.known = {}  # (id of an index, what it counts up to): the index, and what came of it
+        self.known = {}  # (id of an index, size of its dim): the index, and values derived from it
 
 
 _wraps = _Wrapped()
 
 
 def forget(written=None):
-    """A graph is built, or elements of ``written`` are others: an index of another type is none of
-    them."""
+    """Clears the cache after a graph is built. If ``written`` is given, its elements have changed:
+    drops the indices of its type, as it may be one of them."""
     kept = _wraps.known.items() if written is not None else ()
     _wraps.known = {k: v for k, v in kept if v[0].dtype is not written.dtype}
 
 
 def _wrapped(index, n):
-    """Negative ones count from the end. Keys and values are placed by the same index."""
+    """Converts negative indices. Cached, as keys and values are often written by the same index."""
     _need(index.dtype in _INTS)
     if _C.scope_depth():
         return _C.where(_C.lt(index, 0), _C.add(index, n), index)
@@ -38,7 +38,8 @@ def _wrapped(index, n):
 
 
 def places_of(node):
-    """[(index, size)] of what a node writes at: the nodes of indices, and what they count up to."""
+    """[(index, size)] for a node that writes: the nodes of its indices, and the sizes of their
+    dims."""
     if node.target is aten.index_copy.default:
         x, dim, index = node.args[:3]
         return [(index, x.meta["val"].shape[dim])] if x.meta["val"].ndim else []
@@ -49,14 +50,15 @@ def places_of(node):
 
 
 def wrap_early(index, n):
-    """Makes what writing at the index will need, beside what the index is made of."""
+    """Converts an index for a later write early, next to the operators that compute it."""
     if index.dtype in _INTS and index.ndim == 1 and not _C.scope_depth():
         _wrapped(index, n)
 
 
 def _combined(index, others):
-    """One index for several dims: of each but the first, index and size. What is out of range would
-    be another element: it becomes what is out of range for all."""
+    """Combines indices for several dims into one; ``others`` has (index, size) of each dim but the
+    first. An index that is out of range in one dim is mapped out of range of the result, so that it
+    selects no other element."""
     index, inside = index.cast(_C.int64), None
     for other, n in others:
         other = _wrapped(other, n).cast(_C.int64)
@@ -84,13 +86,13 @@ def _index(x, indices, out):
 
 
 def _along(index, source, dim):
-    """A 1-d index for each element of the source, which lies along dim."""
+    """Expands a 1-d index along dim to the shape of the source."""
     shape = [1] * source.ndim
     shape[dim] = -1
     return index.reshape(tuple(shape)).expand(tuple(source.shape))
 
 
-# With `own`, elements of x itself are replaced (updates.py).
+# With `own`, elements of x are replaced in place (updates.py).
 
 
 def _target(x, own):

@@ -1,8 +1,8 @@
-"""Lowerings that go by sizes, in graphs where those sizes are open: padding, pools, indices, variances.
+"""Lowerings that depend on sizes, for graphs of open sizes: padding, pools, indices, variances.
 
-What stands here is asked where the lowering of the other modules would take the example's sizes for
-all (shaping.is_safe). Sizes are expressions; ``symbols`` has a name for each, and a value where one is
-computed with."""
+They are used where the lowerings of the other modules would be valid for the example's sizes only
+(shaping.is_safe). Sizes are expressions; ``symbols`` maps an expression to a named size, or to a
+value of the graph for arithmetic."""
 
 import math
 
@@ -29,7 +29,7 @@ def opened(*overloads):
 
 
 def find(symbols, node):
-    """The function for a node, as others are called; None if there is none."""
+    """The lowering for a node, with the signature of others; None if there is none."""
     made = TABLE.get(node.target)
     if made is None:
         return None
@@ -41,8 +41,8 @@ def _names(symbols, sizes):
 
 
 def _spread(symbols, value, like, sizes):
-    """The number in every place, in the type of ``like``. Sizes with names are those of the graph's
-    tensors, of which the number must be one."""
+    """A tensor filled with a number, of the type of ``like``. Named sizes belong to a graph's
+    tensors, so the number is made from a tensor of the graph."""
     made = torch.full((1,) * len(sizes), value, dtype=values.torch_dtype(like))
     return symbols.hide(made).expand(_names(symbols, sizes))
 
@@ -51,7 +51,7 @@ def _spread(symbols, value, like, sizes):
 
 
 def _pad(symbols, x, sizes, dim, before, after, value):
-    """x with that many places more, and its sizes."""
+    """Pads x along a dim; returns it with its new sizes."""
     _need(type(before) is int and type(after) is int)
     parts = [x]
     for amount, at in ((before, 0), (after, len(parts) + 1)):
@@ -77,7 +77,8 @@ def _constant_pad(symbols, node, x, pad, value=0, out=None):
 
 
 def _pool(symbols, node, x, n, size, stride, padding, dilation, ceil_mode, value, combine):
-    """The elements of each window combined. Rounding down, every window lies in the padded tensor."""
+    """Combines the elements of each window. With rounding down, all windows are in the padded
+    tensor."""
     _need(x.ndim in (n + 1, n + 2) and x.dtype.is_floating_point and not ceil_mode)
     size, padding, dilation = (windows.for_each(v, n) for v in (size, padding, dilation))
     stride = windows.for_each(stride, n) if stride or isinstance(stride, int) else size
@@ -127,7 +128,7 @@ opened(aten.avg_pool3d.default)(_mean(3))
 @opened(aten.convolution.default)
 def _convolution(symbols, node, x, weight, bias, stride, padding, dilation, transposed,
                  output_padding, groups, out=None):  # fmt: skip
-    if x.ndim == 4:  # decides nothing by sizes
+    if x.ndim == 4:  # this case does not depend on sizes
         return table.TABLE[aten.convolution.default](
             x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out
         )
@@ -159,7 +160,7 @@ def _group_norm(symbols, node, x, weight, bias, n, channels, inner, groups, eps,
     return [made.cast(x.dtype), None, None]
 
 
-# ---- numbers in every place ----
+# ---- filled tensors ----
 
 
 @opened(aten.fill.Scalar)
@@ -178,7 +179,7 @@ def _fill_tensor(symbols, node, x, value, out=None):
 
 
 def _wrapped(symbols, index, n):
-    """Negative ones count from the end."""
+    """Converts negative indices."""
     _need(index.dtype in _INTS)
     if not isinstance(n, int):
         n = symbols.value(n).cast(index.dtype)
@@ -206,7 +207,7 @@ def _index(symbols, node, x, indices, out=None):
 
 
 def _combined_open(indices, sizes):
-    """As indices._combined, of indices that are wrapped already."""
+    """As indices._combined, for indices that are not negative."""
     index, inside = indices[0], None
     for other, n in zip(indices[1:], sizes):
         fits = _C.minimum(_C.ge(other, 0), _C.lt(other, n))
@@ -253,7 +254,7 @@ def _scatter_value(symbols, node, x, dim, index, value, out=None, own=False):
 
 
 def _replaced(symbols, x, sizes, dim, start, source, length, own):
-    """x with the source at start .. start + length - 1 of dim."""
+    """Returns x with elements start .. start + length - 1 of dim replaced by the source."""
     end = start + length
     if own:
         _cut(x, dim, symbols.name(start), symbols.name(end)).copy_(source)
@@ -274,7 +275,7 @@ def _slice_scatter(symbols, node, x, source, dim=0, start=None, end=None, step=1
     _need(step == 1 and source.dtype is x.dtype and type(start) is int)
     sizes, length = shaping.sizes(node, 0), shaping.sizes(node, 1)[dim]
     if start and not isinstance(sizes[dim], int):
-        # Before the first element or behind the last one, for some sizes.
+        # For some sizes the start may be before the first element or after the last one: clamp it.
         n = sizes[dim]
         start = functions.Max(n + start, 0) if start < 0 else functions.Min(start, n)
     elif start < 0:

@@ -1,4 +1,4 @@
-"""Operators of PyTorch that are one of weir's (see table.py for the rules)."""
+"""Operators of PyTorch that correspond to one of weir's (see table.py for the rules)."""
 
 import torch
 
@@ -22,8 +22,8 @@ def _arithmetic(function):
 
 
 def _scaling(function):
-    """Products and quotients by a tensor of one number that is not of the result's type: on the host PyTorch does not
-    round the number to a half first, where a scale of 65536 would be infinite."""
+    """Products and quotients by a 0-d tensor of another type than the result's. On the host PyTorch
+    does not round the number to a half first: as a half, a scale of 65536 would be infinite."""
     plain, halves = _arithmetic(function), (_C.float16, _C.bfloat16)
 
     def lower(a, b, out):
@@ -51,9 +51,8 @@ _binary("pow", _C.pow)
 
 @lowers(aten.pow.Tensor_Scalar)
 def _power(x, exponent, out):
-    """Squares and cubes are products and roots are roots, as PyTorch computes them: the root of
-    minus infinity is no number, its power of a half would be infinite. On the host powers of f16
-    are powers."""
+    """Computes squares and cubes as products, and roots as roots, like PyTorch: sqrt(-inf) is NaN,
+    but (-inf) ** 0.5 is infinite. For f16 on the host PyTorch uses powers."""
     if type(exponent) not in (int, float) or out is None or not out.is_floating_point:
         return _arithmetic(_C.pow)(x, exponent, out)
     if exponent in (0.5, -0.5) and (out is not _C.float16 or x.device.name.startswith("cuda")):
@@ -102,7 +101,7 @@ def _comparison(function):
         else:
             t, number = (a, b) if _is_tensor(a) else (b, a)
             _need(t.dtype is not _C.bool_ and not isinstance(number, bool))
-            # PyTorch rounds whole numbers to floats to compare them with one.
+            # PyTorch converts integers to floats before it compares them with a float.
             _need(t.dtype.is_floating_point or not isinstance(number, float))
             _wide_enough(number, t.dtype)
         return function(a, b)
@@ -178,7 +177,7 @@ for _name, _overload in kernels.OVERLOADS.items():
 @lowers(aten._to_copy.default)
 def _to_copy(x, out, **options):
     _need(out is not None)
-    # From float to integer PyTorch leaves out-of-range values to the machine; weir saturates.
+    # A float out of an integer type's range: undefined in PyTorch, saturated in weir.
     return x.clone() if x.dtype is out else x.cast(out)
 
 
@@ -230,7 +229,7 @@ def _unsqueeze(x, dim, out):
 
 
 def _review(x, shape):
-    """Dims of size 1 come and go in a view of any strides."""
+    """Adds or removes dims of size 1; a view for any strides."""
     return x.reshape(tuple(shape))
 
 
@@ -281,7 +280,7 @@ def _unbind(x, dim=0, out=None):
 
 @lowers(aten.cat.default)
 def _cat(tensors, dim=0, out=None):
-    # PyTorch lets an empty 1-d tensor stand among any.
+    # PyTorch ignores empty 1-d tensors in a concatenation.
     tensors = [t for t in tensors if t.shape != (0,)] or tensors
     _need(len(tensors) <= 64)
     return _C.concat([t.cast(out) for t in tensors], dim)
@@ -299,7 +298,7 @@ def _reduction(function):
     def lower(x, dims=None, keepdim=False, out=None, dtype=None):
         x = x.cast(out) if out.is_floating_point or dtype is not None else x
         made = function(x, None if dims is None else tuple(dims) or None, keepdim)
-        return made.cast(out)  # sums of integers are i64, whatever was asked for
+        return made.cast(out)  # weir's sums of integers are always i64
 
     return lower
 

@@ -1,4 +1,4 @@
-"""Complex numbers as two values of weir's, which is how rotary embeddings come out of some models."""
+"""Complex numbers as pairs of weir's values; some models compute rotary embeddings with them."""
 
 import torch
 from torch.utils import _pytree as pytree
@@ -24,7 +24,7 @@ class Pair:
 
 
 def among(args):
-    """Whether there are some, in lists too."""
+    """Whether the arguments, or lists in them, contain a Pair."""
     return any(isinstance(x, Pair) for x in pytree.tree_leaves(args))
 
 
@@ -33,7 +33,7 @@ def _parts(args, which):
 
 
 def on_each(symbols, node, args, kwargs):
-    """One of EACH on both parts; None if weir has it not."""
+    """Applies one of EACH to both parts; None if weir lacks the operator."""
     op, both = node.target, [_parts(args, i) for i in range(2)]
     if symbols and op in shaping.TABLE:
         return Pair(*(shaping.TABLE[op](symbols, node, *each, **kwargs) for each in both))
@@ -62,7 +62,7 @@ def _of_real(x):
     return Pair(*(h.reshape(shape) for h in halves))
 
 
-# Operators that make complex values of real ones.
+# Operators from real to complex values.
 MAKE = {
     aten.polar.default: _polar,
     aten.complex.default: _complex,
@@ -90,7 +90,7 @@ def _mul(a, b):
 
 TABLE = {aten.view_as_real.default: _to_real, aten.mul.Tensor: _mul}
 
-# Operators that do the same to both.
+# Operators that apply to both parts separately.
 EACH = {
     aten.view.default,
     aten._unsafe_view.default,

@@ -1,4 +1,4 @@
-"""Products of matrices, convolutions and attention."""
+"""Matrix products, convolutions and attention."""
 
 import torch
 
@@ -16,8 +16,8 @@ def _mm(a, b, out):
 
 
 def _need_range(a):
-    """A product that is rounded to f16 before it is scaled or added to may be infinite by then,
-    where PyTorch rounds once."""
+    """Declines f16: the product would be rounded to f16, and may overflow, before it is scaled or
+    added to; PyTorch rounds once."""
     _need(a.dtype is not _C.float16)
 
 
@@ -52,11 +52,11 @@ def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None
                rows_first=False):
     # weir aligns a causal mask with the last query, PyTorch with the first.
     _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
-    _need(scale is None or scale != 0)  # which says to weir that there is none
+    _need(scale is None or scale != 0)  # for weir a scale of 0 means the default
     made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0,
                         rows_first=rows_first)
     made = made.permute((0, 2, 1, 3)) if rows_first else made
-    return [made, None]  # the second is for the backward pass; see ONLY_FIRST
+    return [made, None]  # the second result is for the backward pass; see ONLY_FIRST
 
 
 def _on_tensor_cores(q, k, v):

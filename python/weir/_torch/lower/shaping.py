@@ -1,4 +1,4 @@
-"""Views in graphs of open sizes: by the sizes that PyTorch traced, not by those of the example."""
+"""Views in graphs of open sizes: use the traced sizes instead of the example's."""
 
 import torch
 
@@ -49,7 +49,7 @@ def _slice(symbols, node, x, dim=0, start=None, end=None, step=1):
 
 @shapes(aten.select.int)
 def _select(symbols, node, x, dim, index):
-    index = int(index)  # -1 is no beginning of a slice that ends at 0
+    index = int(index)  # for -1 the slice must not end at 0
     row = _cut(x, dim, index, index + 1 or None)
     return row.reshape(symbols.names_of(places.traced(node).shape))
 
@@ -79,7 +79,7 @@ def _stack(symbols, node, tensors, dim=0):
     return table.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
 
 
-# Operators that take a size for a number to compute with.
+# Operators for which a size is an operand of arithmetic.
 ARITHMETIC = {
     getattr(getattr(aten, name), overload)
     for name in "add sub rsub mul div floor_divide eq ne lt le gt ge".split()
@@ -87,7 +87,7 @@ ARITHMETIC = {
     if hasattr(getattr(aten, name), overload)
 }
 
-# ---- lowerings that go by sizes ----
+# ---- lowerings that depend on sizes ----
 
 
 def expression(size):
@@ -99,7 +99,7 @@ def sizes_of(node):
 
 
 def sizes(node, at):
-    """Of an argument, as expressions where they are open."""
+    """The sizes of an argument; open ones as expressions."""
     return sizes_of(node.args[at])
 
 
@@ -118,7 +118,7 @@ def _attends_safely(node):
 
 
 def _rest_is_fixed(node):
-    """All but the first, which is said as -1."""
+    """Whether all sizes but the first, which is written as -1, are fixed."""
     return not _is_open(sizes(node, 0)[1:])
 
 
@@ -131,7 +131,7 @@ def _indexed_is_fixed(node):
     at = [d for d, i in enumerate(node.args[1]) if i is not None]
     if len(at) != 1 or not isinstance(x[at[0]], int):
         return False
-    # One of several dims, behind others, is said with the sizes of those.
+    # Indexing a later one of several dims uses the sizes of the dims before it.
     return at[0] == 0 or places.traced(node.args[1][at[0]]).ndim == 1
 
 
@@ -143,7 +143,7 @@ def _nothing_is_open(node):
     return not _has_open(node)
 
 
-# Whether what a lowering decides by sizes is the same for all; others decide nothing by them.
+# Tests whether a lowering's decisions by size hold for all sizes; lowerings not listed make none.
 _SAFE = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
     aten.scatter_add.default: lambda node: sizes(node, 2) == sizes(node, 3),
@@ -182,6 +182,6 @@ _SAFE = {
 
 
 def is_safe(node):
-    """Whether the operator's lowering decides nothing by sizes that other runs have otherwise."""
+    """Whether the operator's lowering is valid for all values of the open sizes."""
     safe = _SAFE.get(node.target)
     return safe is None or not _has_open(node) or safe(node)

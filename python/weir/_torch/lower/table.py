@@ -1,9 +1,9 @@
-"""The table of lowerings, and what every lowering uses.
+"""The table of lowerings, and their common helpers.
 
-``TABLE`` has a function for each of PyTorch's operators that weir has; ``operators``, ``products``,
-``composed``, ``indices``, ``backward`` and ``collectives`` fill it. Each function gets weir tensors
-(graph values), numbers and lists, and ``out``: the type of the result as PyTorch traced it. It
-raises Decline where weir's operator would not do exactly that; then PyTorch's kernel runs.
+``TABLE`` contains a function for each of PyTorch's operators that weir supports; ``operators``,
+``products``, ``composed``, ``indices``, ``backward`` and ``collectives`` fill it. A function takes
+weir tensors (graph values), numbers and lists, and ``out``: the traced type of the result. It
+raises Decline if weir's operator would not compute exactly the same; then PyTorch's kernel runs.
 """
 
 import torch
@@ -15,11 +15,11 @@ from ..values import DTYPES
 aten = torch.ops.aten
 _INTS = (_C.int64, _C.int32)
 TABLE = {}
-BY_NAME = {}  # of operators that other packages define, maybe after this one is imported
+BY_NAME = {}  # operators of other packages, which may be imported later
 
 
 class Decline(Exception):
-    """weir has no operator for this call."""
+    """weir has no equivalent operator for this call."""
 
 
 def lowers(*overloads):
@@ -53,7 +53,7 @@ def _cast(x, dtype):
 
 
 def _wide_enough(x, dtype):
-    """A Python number must be a value of the type, or weir refuses what PyTorch would wrap."""
+    """Declines a fractional Python number for an integer type, which weir would refuse."""
     _need(_is_tensor(x) or dtype.is_floating_point or float(x).is_integer())
     return x
 
@@ -78,7 +78,7 @@ def _count(n):
     return tensor(list(range(n)))
 
 
-# weir gives only the first of these outputs: they are weir's where nobody asks for the others.
+# weir computes only the first output of these: they are lowered if the other outputs are unused.
 ONLY_FIRST = {
     aten.native_layer_norm.default,
     aten._fused_rms_norm.default,
@@ -94,7 +94,7 @@ ONLY_FIRST = {
 
 
 def check(made, val):
-    """Declines what is not of the type that PyTorch traced: those who use it count on that."""
+    """Declines a result that does not have the traced type, on which its users rely."""
     if not isinstance(made, (tuple, list)):
         made, val = [made], [val]
     for x, traced in zip(made, val):

@@ -1,4 +1,5 @@
-"""Padding, and pools: elements that lie in windows, one place of all windows after the other."""
+"""Padding and pools. A pool combines, for each offset in the window, the elements of all
+windows."""
 
 import math
 
@@ -39,7 +40,7 @@ class _Windows:
         self.reach = dilation * (size - 1) + 1
         room = n + 2 * padding - self.reach
         self.count = -(-room // stride) + 1 if ceil_mode else room // stride + 1
-        # The last one begins in the tensor or in the padding before it.
+        # The last window must begin in the tensor or in the padding before it.
         if ceil_mode and (self.count - 1) * stride >= n + padding:
             self.count -= 1
         _need(self.count > 0)
@@ -56,15 +57,15 @@ class _Windows:
         return made
 
     def sizes(self, padded):
-        """How many elements each window has: with those of the padding, or without. What rounding
-        up adds behind the padding never counts."""
+        """The number of elements in each window, with or without padding. Elements that rounding up
+        adds after the padding never count."""
         most, least = (self.n + self.padding, -self.padding) if padded else (self.n, 0)
         starts = [i * self.stride - self.padding for i in range(self.count)]
         return [min(at + self.size, most) - max(at, least) for at in starts]
 
 
 def for_each(x, n):
-    """A number for each of n dims; one stands for all."""
+    """Expands one number to n dims; a list of n numbers stays."""
     x = list(x) if isinstance(x, (list, tuple)) else [x]
     return x * n if len(x) == 1 else x
 
@@ -121,12 +122,12 @@ lowers(aten.avg_pool3d.default)(_mean(3))
 
 @lowers(aten._adaptive_avg_pool2d.default)
 def _adaptive_avg_pool(x, size, out):
-    """Windows of one size, where the dims divide."""
+    """Pools with windows of one size; declines sizes that do not divide."""
     _need(x.dtype.is_floating_point)
     if list(size) == [1, 1]:
         return _C.mean(x, (x.ndim - 2, x.ndim - 1), True)
     rows, columns = x.shape[-2:]
     _need(all(size) and 0 not in x.shape and rows % size[0] == 0 and columns % size[1] == 0)
-    # The first size may be open.
+    # The first size may be open, so it is -1.
     cut = x.reshape((-1, *x.shape[1:-2], size[0], rows // size[0], size[1], columns // size[1]))
     return _C.mean(cut, (cut.ndim - 3, cut.ndim - 1), False)

@@ -1,5 +1,5 @@
-"""Graphs on a GPU of which some operators are PyTorch's.
+"""Graphs on a GPU in which some operators are PyTorch's.
 
-``stitch`` makes ``steps`` of a traced graph, ``program`` a function of the steps, and ``capture``
-one launch of all of them.
+``stitch`` splits a traced graph into ``steps``, ``program`` generates a function that runs the
+steps, and ``capture`` records them as one launch.
 """

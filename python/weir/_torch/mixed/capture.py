@@ -1,11 +1,11 @@
-"""A graph that is weir's in parts as one launch.
+"""Runs a graph that is only partly weir's as one launch.
 
-Its plans and PyTorch's kernels between them are captured into one CUDA graph, after a few calls
-part by part, which say which arguments are where they were (weights) and which are elsewhere each
-time. The former are used where they are, and looked at in each call; the latter are copied to
-memory of the graph's own. Results are copies, so that those of an earlier call stay as they are.
+Its plans and PyTorch's kernels between them are captured into one CUDA graph. A few calls run step
+by step first, to learn which arguments keep their address (weights) and which move. The former are
+used in place, and each call checks their addresses; the latter are copied to memory of the graph.
+Results are copies, so that those of an earlier call stay valid.
 
-Wherever that cannot be, the parts are launched one by one as before, and ``reason`` says why.
+If this is not possible, the steps are launched one by one, and ``reason`` says why.
 """
 
 import threading
@@ -18,13 +18,13 @@ from ...errors import Error
 from .. import effects, values
 from .steps import CallStep
 
-WARM = 2  # calls before it is captured
-TRIES = 4  # captures at most, since arguments may turn out to move
-COPIED = 32 << 20  # bytes of arguments that a call may copy
+WARM = 2  # calls before the capture
+TRIES = 4  # the most captures: a capture is repeated if an argument turns out to move
+COPIED = 32 << 20  # the most bytes of arguments that a call copies
 
 
 class Captured:
-    """``run`` is the steps' function, as one launch where that is possible."""
+    """``run`` is the steps' function; runs as one launch if possible."""
 
     def __init__(self, stitched, number):
         self.gpu, self.number = stitched.gpu, number
@@ -34,8 +34,8 @@ class Captured:
         self.lock = threading.Lock()
         self.recorded = None
         self.calls = self.tries = self.launches = 0
-        self.indexes = None  # of arguments that are tensors
-        self.where, self.moves = None, set()  # their addresses, and those that are elsewhere
+        self.indexes = None  # indices of arguments that are tensors
+        self.where, self.moves = None, set()  # their addresses, and the indices of those that move
         if self.reason is None:
             self.make, self.finish = stitched.halves()
         else:
@@ -54,7 +54,7 @@ class Captured:
     # ---- before the capture ----
 
     def _approach(self, args):
-        """Whether it is captured by now."""
+        """Advances towards the capture; whether the graph is captured now."""
         if self.gpu.is_recording():
             return False
         if self.indexes is None:
@@ -73,7 +73,7 @@ class Captured:
         return self.recorded is not None
 
     def _look(self, args):
-        """Notes which arguments are elsewhere than in the last call."""
+        """Notes which arguments have moved since the last call."""
         where = _C.addresses(args, self.indexes)
         if self.where is not None:
             pairs = zip(self.indexes, where, self.where)
@@ -97,7 +97,7 @@ class Captured:
         for i, copy in self.copies:
             own[i] = copy
         self.recorded = self.gpu.record(self.make, own)
-        # One that is a view of a weight, say, would be where results of PyTorch's are not.
+        # A view of a weight, for example, would not be fresh memory as PyTorch's result is.
         for made in self.recorded.made:
             if not _is_plain(made):
                 self.recorded = None
@@ -120,13 +120,13 @@ class Captured:
             return self.parts(args)
         if _C.addresses(args, self.still) != self.expected:
             self._look(args)
-            self.recorded = None  # another one, that copies them
+            self.recorded = None  # capture again, and copy these arguments
             return self.parts(args)
         for i, copy in self.copies:
             copy.copy_(args[i])
         try:
             recorded.launch()
-        except Error:  # the stream is in error: said as ever
+        except Error:  # a stream is in error: report it as without a capture
             return self.parts(args)
         results = []
         for made in recorded.made:

@@ -1,11 +1,10 @@
-"""Steps (steps.py) as a function of PyTorch's tensors.
+"""Generates a function of PyTorch's tensors that runs steps (steps.py).
 
-The function is written out as Python, a line for each thing to do, so that a run decides nothing
-that was known when the graph was compiled. ``Stitched.source`` is its text.
+The function is generated as Python source, one line per action, so that a run makes no decision
+that was known when the graph was compiled. ``Stitched.source`` is the text.
 
-Steps without a tag stay on the stream that is PyTorch's current one at the call, and the weir
-stream that is current goes along with it: what they make is PyTorch's memory of that stream, as
-it would be without weir.
+Steps without a tag run on PyTorch's current stream of the call, and weir's current stream is bound
+to it: their results are memory of that stream, as they would be without weir.
 """
 
 from keyword import iskeyword
@@ -18,13 +17,13 @@ from .steps import CallStep, OrderStep, PlanStep, Value, link
 
 
 class Streams:
-    """The streams of one run that has steps elsewhere than on PyTorch's current stream."""
+    """The streams of a run with steps on other streams than PyTorch's current one."""
 
     def __init__(self, gpu, priorities):
         self.gpu, self.priorities = gpu, priorities
         self.home, self.caller = gpu.current(), gpu.weir.current_stream()
-        self.at = None  # the weir stream that steps go to, None at home
-        self.astray = False  # what stands for the caller's stream has the cores of a step
+        self.at = None  # the weir stream of the current step, None for the caller's stream
+        self.astray = False  # the caller's CUDA stream has been replaced, for a step's core limit
         self.known, self.events = {None: self.caller}, {}
 
     def _known(self, tag):
@@ -46,14 +45,14 @@ class Streams:
             self.astray = False
 
     def go_home(self):
-        """PyTorch's current stream is again the one that it was."""
+        """Restores PyTorch's current stream."""
         self._leave()
         self._rejoin()
         self.gpu.back(self.caller, self.home)
         self.at = None
 
     def enter(self, tag, cores):
-        """Steps go to the tag's stream, or with None to the caller's, under a limit of cores."""
+        """Makes steps run on the tag's stream, or the caller's for None, under a core limit."""
         self._leave()
         stream = self._known(tag)
         if stream == self.caller:
@@ -69,20 +68,20 @@ class Streams:
         self.at = stream
 
     def wait(self, number):
-        """What comes next comes after that step."""
+        """Makes the next work wait for that step."""
         (self.at or self.caller).wait_event(self.events[number])
         if self.at is None:
             self.gpu.order_before(self.caller, self.home)
 
     def mark(self, number):
-        """Others may wait for that step."""
+        """Records an event after that step, for other streams' waits."""
         if self.at is None:
             self.gpu.order_after(self.caller, self.home)
         self.events[number] = _C.Event(device=self.gpu.weir)
         self.events[number].record(self.at or self.caller)
 
     def say(self, order):
-        """Calls what orders the current weir stream with others."""
+        """Calls a function that orders the current weir stream with others."""
         if self.at is None:
             self.gpu.order_after(self.caller, self.home)
         order()
@@ -90,7 +89,7 @@ class Streams:
             self.gpu.order_before(self.caller, self.home)
 
     def close(self):
-        """PyTorch's stream goes on after all of them."""
+        """Makes PyTorch's stream wait for all streams."""
         for stream in self.known.values():
             if stream != self.caller:
                 self.caller.wait_stream(stream)
@@ -100,18 +99,18 @@ class Streams:
 
 
 def _laid_out(tensor, strides):
-    """The values in the layout that was foretold: plans are made for that."""
+    """Returns the tensor in the traced layout, for which plans are made."""
     moved = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
     return moved.copy_(tensor)
 
 
 class _Writer:
-    """The lines of a function and what their names stand for."""
+    """The lines of a function, and the objects of their names."""
 
     def __init__(self, gpu, arguments, constants, traced):
         self.names = {"gpu": gpu, "laid_out": _laid_out}
         self.lines = []
-        self.arguments = arguments  # how many
+        self.arguments = arguments  # number of arguments
         self.traced = traced
         self.constants = {slot: self.bind("constant", tensor) for slot, tensor in constants}
 
@@ -121,7 +120,7 @@ class _Writer:
         return name
 
     def text(self, x):
-        """An expression for it, with the Values in it."""
+        """Returns an expression for an argument with Values."""
         if isinstance(x, Value):
             if x.slot in self.constants:
                 return self.constants[x.slot]
@@ -166,7 +165,7 @@ class _Writer:
         for value in step.makes:
             if value.shape and 0 not in value.shape:
                 name, strides = self.text(value), self.text(value.strides)
-                # What nobody asked for may be None though it was foretold, as attention's sums.
+                # An unused result may be None although it was traced, such as attention's sums.
                 self.lines.append(
                     f"if {name} is not None and {name}.stride() != {strides}: "
                     f"{name} = laid_out({name}, {strides})"
@@ -178,7 +177,7 @@ class _Writer:
         self.lines.append(f"streams.say({self.bind('order', step.say)})")
 
     def step(self, number, step, moves):
-        """``moves``: the step before it was elsewhere."""
+        """``moves``: the step before ran on another stream."""
         if moves:
             home = step.place == (None, None)
             where = f"{step.tag!r}, {step.cores!r}"
@@ -190,7 +189,7 @@ class _Writer:
             self.lines.append(f"streams.mark({number})")
 
     def let_go(self, values):
-        """Memory that nobody needs any more is there for the next step."""
+        """Drops Values after their last use, so that the next step can reuse their memory."""
         if values:
             self.lines.append("del " + ", ".join(f"v{v.slot}" for v in values))
 
@@ -199,8 +198,8 @@ class _Writer:
     # "view" or "spread": (another result, how), see places.py.
 
     def result(self, kind, what, known):
-        """An expression for it. ``known`` has names by kind and slot: views of one thing must not
-        be views of several."""
+        """Returns an expression for a result. ``known`` contains names by kind and slot, so that
+        views of one base use the same object."""
         if kind == "made":
             return f"v{what[0]}"
         if kind == "argument":
@@ -222,13 +221,13 @@ class _Writer:
 
     def results(self, results):
         for slot, place in sorted(_made(results), key=lambda made: made[0]):
-            if place != (None, None):  # of another stream's memory
+            if place != (None, None):  # memory of another stream
                 self.lines.append(f"gpu.use(v{slot})")
         known = {}
         items = [self.result(kind, what, known) for kind, what in results]
         self.lines.append("return [" + "".join(f"{item}, " for item in items) + "]")
 
-    # ---- all of it ----
+    # ---- whole functions ----
 
     def write_steps(self, steps, results):
         last, at = _last_uses(steps, results), (None, None)
@@ -238,13 +237,13 @@ class _Writer:
             at = step.place
 
     def take(self):
-        """The lines so far, as a function's body."""
+        """Returns the lines so far as a function's body."""
         lines, self.lines = self.lines, []
         return "".join(f"    {line}\n" for line in lines)
 
     def write_halves(self, steps, results):
-        """The same as two functions: one that gives what the steps make for results, and one that
-        makes results of that."""
+        """The same as two functions: one that returns the steps' values for results, and one that
+        converts these to the results."""
         made = "(" + "".join(f"v{slot}, " for slot in _slots(results)) + ")"
         self.write_steps(steps, results)
         self.lines.append(f"return {made}")
@@ -265,7 +264,7 @@ class _Writer:
 
 
 def _made(results):
-    """{(slot, place)} of what results are, or are made of."""
+    """{(slot, place)} of results and of their bases."""
     found = set()
     for kind, what in results:
         while kind in ("view", "spread"):
@@ -280,7 +279,7 @@ def _slots(results):
 
 
 def _last_uses(steps, results):
-    """By step: the Values that are used no more after it."""
+    """By step: the Values whose last use it is."""
     kept = {slot for slot, _ in _made(results)}
     last = {}
     for number, step in enumerate(steps):
@@ -294,8 +293,8 @@ def _last_uses(steps, results):
 
 
 class Stitched:
-    """The steps as a function of the graph's arguments, ``arguments`` many; ``results`` as
-    Stitcher's, ``constants`` as [(slot, tensor)]."""
+    """The steps as a function of the graph's ``arguments`` arguments; ``results`` are the
+    Stitcher's, ``constants`` are [(slot, tensor)]."""
 
     def __init__(self, gpu, steps, priorities, constants, arguments, results):
         self.gpu, self.steps, self.results = gpu, steps, results
@@ -312,13 +311,14 @@ class Stitched:
         self._whole = self._plain
 
     def capture(self, number):
-        """From now on all of it is one launch, wherever that is possible; ``number`` is the
-        graph's, for the log."""
+        """Runs all steps as one launch from now on, if possible; ``number`` is the graph's number
+        for the log."""
         self.captured = Captured(self, number)
         self._whole = self.captured.run
 
     def halves(self):
-        """(make, finish): see :meth:`_Writer.write_halves`. No steps are on other streams."""
+        """(make, finish): see :meth:`_Writer.write_halves`. Requires that no step is on another
+        stream."""
         writer = _Writer(self.gpu, self.arguments, self.constants, False)
         source = writer.write_halves(self.steps, self.results)
         exec(compile(source, "<weir: steps of a graph>", "exec"), writer.names)

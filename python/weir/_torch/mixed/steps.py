@@ -1,14 +1,14 @@
-"""What a graph that is weir's only in parts consists of: steps on streams, in program order.
+"""The steps of a graph that is only partly weir's, on streams and in program order.
 
-On a GPU PyTorch launches its kernels itself, from the host, so a graph with operators that weir
-has not cannot be one plan. It is a list of steps, each on one stream: a plan, or a call of
-PyTorch's on the CUDA stream that stands for the weir stream. Nothing waits on the host; a step
-that uses what another stream made waits there for the step that made it.
+On a GPU PyTorch launches its kernels from the host, so a graph with operators that weir lacks
+cannot be one plan. It is a list of steps, each on one stream: a plan, or a call of PyTorch on the
+CUDA stream of the weir stream. The host never waits; a step that uses another stream's value waits
+on its stream for the step that made the value.
 """
 
 
 class Value:
-    """A tensor that steps pass on. ``step`` is who makes it, None for arguments and constants."""
+    """A tensor passed between steps. ``step`` makes it; None for arguments and constants."""
 
     def __init__(self, slot, dtype, shape, strides, device, step=None):
         self.slot, self.step = slot, step
@@ -25,22 +25,23 @@ class Value:
 
 class Step:
     """``tag`` is its stream, None for the caller's; ``reads`` are the Values it uses, ``makes``
-    those it gives."""
+    those it makes."""
 
     def __init__(self, tag, cores, reads, makes):
         self.tag, self.cores, self.reads, self.makes = tag, cores, reads, makes
         self.waits = set()  # numbers of steps of other streams
         self.awaited = False
-        self.foreign = ()  # what it reads of other streams' memory
+        self.foreign = ()  # the Values it reads from other streams' memory
 
     @property
     def place(self):
-        """Whose memory its results are: each limit of a stream is a CUDA stream of its own."""
+        """The CUDA stream of its results' memory: a stream has a CUDA stream for each core
+        limit."""
         return self.tag, self.cores
 
 
 class PlanStep(Step):
-    """A part of the graph as a plan. ``run`` takes what it reads and gives what it makes."""
+    """A part of the graph as a plan. ``run`` takes the values read and returns those made."""
 
     def __init__(self, tag, reads, run, makes):
         super().__init__(tag, None, reads, makes)
@@ -48,8 +49,8 @@ class PlanStep(Step):
 
 
 class CallStep(Step):
-    """An operator of PyTorch's. ``results`` are the Values of what it returns, in order, None for
-    no tensor, or one of them if it returns no tuple."""
+    """An operator of PyTorch. ``results`` are the Values of its results in order, None for results
+    that are no tensors; a single Value if it returns no tuple."""
 
     def __init__(self, tag, cores, reads, op, args, kwargs, results):
         several = isinstance(results, list)
@@ -59,7 +60,7 @@ class CallStep(Step):
 
 
 class OrderStep(Step):
-    """Something that is said to the stream alone, such as recording a tagged event."""
+    """An action on the stream only, such as recording a tagged event."""
 
     def __init__(self, tag, say):
         super().__init__(tag, None, (), ())
@@ -67,7 +68,7 @@ class OrderStep(Step):
 
 
 def link(steps):
-    """Finds out who waits for whom once all steps are there."""
+    """Computes the waits between steps after all steps were added."""
     for step in steps:
         made = [v for v in step.reads if v.step is not None]
         step.foreign = [v for v in made if steps[v.step].place != step.place]

@@ -1,6 +1,7 @@
-"""From a traced graph to steps on a GPU, where some operators are PyTorch's (see steps.py).
+"""Splits a traced graph on a GPU, in which some operators are PyTorch's, into steps (see steps.py).
 
-Neighbours that weir has, on one stream, become one plan. Everything else ends it.
+Consecutive operators that weir supports, on one stream, become one plan. Anything else ends the
+plan.
 """
 
 import operator
@@ -23,18 +24,18 @@ from .steps import CallStep, OrderStep, PlanStep, Value
 
 
 class _Segment:
-    """A weir graph under way."""
+    """A weir graph that is being captured."""
 
     def __init__(self, device, tag):
         self.tag = tag
         self.built = open_sizes.Built(_C.Graph(device))
-        self.reads, self.symbols = [], {}  # Values, and what stands for them in the graph
-        self.writes = False  # to arguments
+        self.reads, self.symbols = [], {}  # Values, and the graph's values for them
+        self.writes = False  # whether it writes to arguments
         self.nodes = []  # traced nodes whose values are in the graph
 
 
 class _Token:
-    """A point of a stream: after that step."""
+    """The point of a stream after a step."""
 
     def __init__(self, step):
         self.step = step
@@ -45,8 +46,8 @@ def _is_symbol(x):
 
 
 class Stitcher(build.Builder):
-    """Walks the traced graph as Builder does, ending a plan where one must end. ``compile`` makes
-    a plan's function of a Built."""
+    """Walks the traced graph like Builder, and ends plans where necessary. ``compile`` makes a
+    plan's function of a Built."""
 
     def __init__(self, module, gpu, coverage, compile, single_stream=False, written=()):
         super().__init__(module, gpu.weir, coverage, gpu, written)
@@ -54,9 +55,9 @@ class Stitcher(build.Builder):
         self.segment, self.steps = None, []
         self.constants, self.tensors = {}, []  # by name; [(slot, tensor)]
         self.shared = {}  # the same for plans: {slot: weir tensor}
-        self.waits = {}  # {tag: steps that the stream's next one comes after}
+        self.waits = {}  # {tag: steps that the stream's next step must wait for}
         self.priorities = {}
-        self.size = 0  # slots so far
+        self.size = 0  # number of slots so far
 
     def stitch(self, examples):
         placeholders = self.placeholders()
@@ -84,8 +85,8 @@ class Stitcher(build.Builder):
         return made
 
     def _find_bases(self):
-        """The nodes that results are views of: their values are needed, those of the views are
-        not."""
+        """Finds the bases of results that are views: the bases' values are needed, those of the
+        views are not."""
         (output,) = [n for n in self.module.graph.nodes if n.op == "output"]
         leaves = pytree.tree_leaves(output.args[0])
         self.leaves = leaves[: len(leaves) - len(self.written)]
@@ -99,7 +100,7 @@ class Stitcher(build.Builder):
         self.needed |= {v for _, v in updates.values(self.module.graph, self.written)}
 
     def _write_arguments(self):
-        """What they get and have not yet, in the last plan."""
+        """Writes arguments' new values that are not written yet, in the last plan."""
         pairs = updates.values(self.module.graph, self.written)
         left = [(argument, node) for argument, node in pairs if node not in self.placed]
         if not left:
@@ -121,12 +122,12 @@ class Stitcher(build.Builder):
             target.copy_(value)
 
     def _note_write(self, argument):
-        """The open plan writes to it."""
+        """Notes that the open plan writes to an argument."""
         self.segment.writes = True
         self.segment.built.written += (self.segment.reads.index(self.env[argument]),)
 
     def _is_needed(self, node):
-        """Whether somebody still to come uses the node's value itself."""
+        """Whether a later node uses the node's value."""
         if node in self.needed:
             return True
         return any(u not in self.env and u is not self.output for u in node.users)
@@ -143,7 +144,7 @@ class Stitcher(build.Builder):
         return limits[-1][2:] if limits else None
 
     def _inner(self):
-        """The scopes that hold inside plans."""
+        """The scopes that apply inside plans."""
         return [scope for scope in self.open if scope[0] != "stream"]
 
     def _begin(self):
@@ -159,19 +160,19 @@ class Stitcher(build.Builder):
         self.segment.built.graph.__exit__(None, None, None)
 
     def _abandon(self):
-        """After an error in the middle of a plan."""
+        """Discards the open plan after an error."""
         if self.segment is not None:
             self._leave_graph()
             self.segment = None
 
     def _close(self):
-        """What the plan has made and others will use becomes Values."""
+        """Closes the plan. Its values that later steps use become Values."""
         segment = self.segment
         if segment is None:
             return
         self._leave_graph()
         self.segment = None
-        made = {}  # by the symbol's identity: views of one are outputs of their own
+        made = {}  # by the identity of the graph's value: each view is an output of its own
         for node in segment.nodes:
             self.env[node] = self._publish(segment, node, self.env[node], made)
         if made or segment.writes:
@@ -181,7 +182,7 @@ class Stitcher(build.Builder):
 
     def _publish(self, segment, node, value, made):
         if isinstance(value, (list, tuple)):
-            # Each element that somebody takes is a value of its own.
+            # Each used element of a list is a separate value.
             wanted = {u.args[1] for u in node.users if u not in self.env}
             return [
                 self._publish_one(segment, f"{node.name}_{i}", x, None, made)
@@ -197,7 +198,7 @@ class Stitcher(build.Builder):
             return made[id(symbol)][1]
         built, dtype = segment.built, values.TORCH_DTYPES[symbol.dtype.name]
         for read, known in segment.symbols.items():
-            if known is symbol:  # it went through as it came
+            if known is symbol:  # the plan did not change it
                 return read
         strides = values.contiguous_strides(symbol.shape)
         if node is not None:
@@ -221,7 +222,7 @@ class Stitcher(build.Builder):
         return any(symbol is c or results.shares(symbol, c) for c in self.shared.values())
 
     def _bring(self, value):
-        """The Value as the open plan sees it."""
+        """Returns the open plan's value for a Value."""
         segment = self.segment
         if value.slot in self.shared:
             return self.shared[value.slot]
@@ -239,7 +240,7 @@ class Stitcher(build.Builder):
     def _run(self, node):
         made = super()._run(node)
         if node.target is operator.getitem and self.segment is not None and _is_symbol(made):
-            self.segment.nodes.append(node)  # still of the open plan
+            self.segment.nodes.append(node)  # the node is in the open plan
         return made
 
     def _operator(self, node, op, args, kwargs):
@@ -247,14 +248,14 @@ class Stitcher(build.Builder):
             args = (self._like(node.args[0], args[0]), *args[1:])
         leaves = [x for x in pytree.tree_leaves((args, kwargs), is_leaf=_is_value) if _is_value(x)]
         if not leaves and effects.is_constant(op):
-            return self._share(op(*args, **kwargs))  # it gives the same at every run
+            return self._share(op(*args, **kwargs))  # a constant: the same at every run
         lower = self._lowering(node)
         if lower and all(self._fits(x) for x in leaves):
             made = self._lower(node, lower, args, kwargs)
             if made is not None:
                 return made
         self._close()
-        # What the plan made has another form now.
+        # Closing the plan changed its values to Values: look the arguments up again.
         return self._call(node, *self._call_of(node))
 
     def _fits(self, x):
@@ -278,7 +279,7 @@ class Stitcher(build.Builder):
             return None
         if own:
             self.placed.add(node)
-            indices.forget()  # what was made of the old elements
+            indices.forget()  # values derived from the old elements
             self._note_write(node.args[0])
             made = args[0]  # the argument itself
         self.coverage.native[str(node.target)] += 1
@@ -303,7 +304,7 @@ class Stitcher(build.Builder):
         return back if several else back[0]
 
     def _traced_values(self, node):
-        """What the node gives, as fake tensors of the sizes of this call."""
+        """The node's results as fake tensors with the sizes of this call."""
 
         def fake(x):
             if not isinstance(x, torch.Tensor):
@@ -320,7 +321,7 @@ class Stitcher(build.Builder):
     _as_strided_scatter = _as_strided
 
     def _share(self, made):
-        """PyTorch's tensors as constants, for its own kernels and for plans."""
+        """Makes PyTorch's tensors constants, for its own kernels and for plans."""
         if isinstance(made, (tuple, list)):
             return [self._share(x) for x in made]
         if not isinstance(made, torch.Tensor):
@@ -364,7 +365,7 @@ class Stitcher(build.Builder):
             self.waits.setdefault(self._tag(), set()).add(step)
 
     def _wait_tensor(self, tensor, dependency):
-        if isinstance(dependency, Value):  # else it is of this stream's open plan
+        if isinstance(dependency, Value):  # else it is in this stream's open plan
             self._await(dependency.step)
 
     def _record(self, anchor=None):
@@ -374,7 +375,7 @@ class Stitcher(build.Builder):
 
     def _wait(self, tokens):
         for token in tokens:
-            if isinstance(token, (_Token, Value)):  # else it is of this stream's open plan
+            if isinstance(token, (_Token, Value)):  # else it is in this stream's open plan
                 self._await(token.step)
 
     def _record_event(self, tag):

@@ -1,6 +1,6 @@
-"""From a traced graph to a better traced graph, before anything of weir's is built of it.
+"""Rewrites a traced graph before a weir graph is built of it.
 
-``patterns`` says what is looked for, and in which order; ``common`` shares what is computed twice;
-``updates`` turns writes to arguments into results. Operators stay PyTorch's here (``lower`` turns
-them into weir's).
+``patterns`` lists the rewrites in their order; ``common`` removes duplicate computations;
+``updates`` turns writes to arguments into results. All operators stay PyTorch's here; ``lower``
+converts them to weir's.
 """

@@ -1,5 +1,5 @@
-"""Attention: masks that are known are said in words, and attention that PyTorch has spelled out in
-products and a softmax is one operator again."""
+"""Attention: replaces constant masks by "causal" or no mask, and converts attention that PyTorch
+has decomposed into products and a softmax back to one operator."""
 
 import math
 import operator
@@ -11,13 +11,13 @@ from .nodes import _erase, _is, _narrow, _one_user, _replace, _shape, _tell, _va
 
 aten = torch.ops.aten
 
-# By operator: where the mask is, and whether it is causal.
+# By operator: the argument with the mask, and the index of the flag for causal.
 _MASKED = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: ("attn_mask", 4),
     aten._scaled_dot_product_efficient_attention.default: (3, 6),
     aten._scaled_dot_product_cudnn_attention.default: (3, 6),
 }
-# What hides a key in a mask of numbers. PyTorch spares cuDNN infinity where the program's mask is of bools.
+# Numbers that mask a key. For cuDNN PyTorch converts bools to a finite number instead of -inf.
 _HIDES = {aten._scaled_dot_product_cudnn_attention.default: (-math.inf, -65504.0)}
 _ALWAYS = (-math.inf,)
 
@@ -50,11 +50,12 @@ def _masked(graph, node, known):
 
 
 def _with_bools(graph, node, mask, known, hides):
-    """On a GPU: weir's attention, given the bools that the mask was made of. PyTorch's kernels take
-    numbers alone, so those that it keeps (f32, long heads, gradients) are left as they are."""
+    """On a GPU, uses weir's attention with the bools from which the mask of numbers was made.
+    PyTorch's kernels take numbers only, so attention that stays PyTorch's (f32, long heads,
+    gradients) is not changed."""
     q, k, v, *_ = node.args
     scale = node.kwargs.get("scale")
-    if any(node.args[5:7]) or set(node.kwargs) - {"scale"}:  # dropout, or causal besides
+    if any(node.args[5:7]) or set(node.kwargs) - {"scale"}:  # dropout, or also causal
         return False
     if (scale is not None and scale <= 0) or _shape(v) is None:
         return False
@@ -71,7 +72,7 @@ def _with_bools(graph, node, mask, known, hides):
         made = graph.call_function(kernels.OVERLOADS["attention"], args)
     for user in used:
         _replace(user, made)
-    # It counts as one that draws random numbers, so that nothing else would take it out.
+    # Dead code elimination would keep the old operator, as it may draw random numbers: erase it.
     inputs = node.all_input_nodes
     for unused in [*node.users, node]:
         graph.erase_node(unused)
@@ -81,7 +82,7 @@ def _with_bools(graph, node, mask, known, hides):
 
 
 def _hidden(mask, hides):
-    """Where a mask of numbers hides the key. The numbers may have been rounded to its type."""
+    """Where a mask of numbers masks the key. The numbers may have been rounded to its type."""
     either = torch.zeros_like(mask, dtype=torch.bool)
     for number in hides:
         either |= (mask == number) | (mask == torch.tensor(number, dtype=mask.dtype))
@@ -89,8 +90,8 @@ def _hidden(mask, hides):
 
 
 def _seen(graph, node, mask, known, hides):
-    """The bools that the mask of numbers was made of, for use by the node; None if it was not. Programs
-    themselves write the least f16, and a row that sees nothing is another thing then."""
+    """The bools from which the mask of numbers was made, or None. Programs also write the least f16
+    themselves; then a row that is masked completely has another result."""
     if _is(mask, aten.expand.default) and not mask.kwargs:
         inner = _seen(graph, node, mask.args[0], known, hides)
         return inner and _made(graph, node, aten.expand.default, inner, mask.args[1])
@@ -134,7 +135,7 @@ def _meaning(mask, queries, keys, hides=_ALWAYS):
     return "causal" if (mask == causal).all() else None
 
 
-# ---- attention in words ----
+# ---- decomposed attention ----
 
 _RESHAPES = {
     aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.expand.default,
@@ -143,8 +144,8 @@ _RESHAPES = {
 
 
 def _spelled_out(graph, node, known):
-    """softmax(q k' + mask) v, of [batch, heads, rows, columns], as PyTorch writes it where it has no
-    kernel (sizes of keys and values that differ, on a host)."""
+    """Finds softmax(q k' + mask) v, of [batch, heads, rows, columns], into which PyTorch decomposes
+    attention if it has no kernel (keys and values of different sizes, on a host)."""
     if not _is(node, aten.bmm.default) or not _one_user(node) or _shape(node) is None:
         return False
     result = next(iter(node.users))
@@ -178,7 +179,7 @@ def _spelled_out(graph, node, known):
 
 
 def _said(graph, node, mask, known, queries, keys):
-    """(mask or None, whether it is causal)."""
+    """(mask or None, causal) for attention with this mask."""
     if mask is None:
         return None, False
     if mask in known:
@@ -224,7 +225,7 @@ def _scores(node):
 
 
 def _scaled(node):
-    """(x, by what it is multiplied)."""
+    """(x, the factor by which it is multiplied)."""
     if _is(node, aten.mul.Scalar, aten.mul.Tensor) and type(node.args[1]) is float and _one_user(node):
         return (node.args[0], node.args[1]) if node.args[1] > 0 else None
     return None

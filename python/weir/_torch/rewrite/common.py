@@ -1,8 +1,8 @@
-"""What a traced graph computes twice is computed once.
+"""Common subexpression elimination in a traced graph.
 
-Models say the same in each layer: a mask as numbers, positions, what an index counts from. Two
-operators without effects, of the same arguments, are one, unless both are memory that the caller
-gets: that must not be shared.
+Models repeat computations in each layer, such as a mask as numbers, positions, or the base of an
+index. Two operators without effects and with the same arguments become one, unless both results are
+returned to the caller: these must not share memory.
 """
 
 import torch
@@ -46,13 +46,13 @@ def _is_pure(node):
 
 
 def _key(node):
-    """Equal for nodes that give the same."""
+    """A key that is equal for nodes with the same value."""
     args = node.args, tuple(sorted(node.kwargs.items()))
     return node.target, _exact.key(map_aggregate(args, _plain))
 
 
 def _plain(x):
-    """Traced sizes as their expressions, and devices as their names."""
+    """Converts traced sizes to expressions, and devices to names."""
     if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return "symbol", str(x.node.expr)
     return ("device", str(x)) if isinstance(x, torch.device) else x

@@ -1,4 +1,4 @@
-"""What depends on no argument (masks, positions) is computed once and becomes a constant."""
+"""Constant folding: values that depend on no argument (masks, positions) are computed once."""
 
 import operator
 
@@ -7,7 +7,7 @@ import torch
 from .. import effects
 from .nodes import _replace
 
-LARGEST = 16 << 20  # bytes of a constant
+LARGEST = 16 << 20  # the most bytes of a constant
 
 
 def _is_pure(node):
@@ -19,14 +19,14 @@ def _is_pure(node):
 
 
 def _is_numbers(x):
-    """Whether sizes among the arguments are numbers."""
+    """Whether all sizes among the arguments are numbers."""
     if isinstance(x, (list, tuple)):
         return all(map(_is_numbers, x))
     return not isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _fold(module):
-    """Computes what depends on nothing. -> {node: its value}"""
+    """Computes the values that depend on no argument. -> {node: its value}"""
     known, returned = {}, _returned(module.graph)
     for node in list(module.graph.nodes):
         value = None if _memories(node) & returned else _value(node, known)
@@ -47,7 +47,7 @@ def _memories(node):
 
 
 def _returned(graph):
-    """The memory of results, of which others may be views."""
+    """The memory of results, of which other values may be views."""
     (output,) = [n for n in graph.nodes if n.op == "output"]
     return set().union(*map(_memories, output.all_input_nodes))
 
@@ -69,18 +69,18 @@ def _value(node, known):
     args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: known[n])
     try:
         return node.target(*args, **kwargs)
-    except RuntimeError:  # as it will be told when the graph runs
+    except RuntimeError:  # the error will be raised when the graph runs
         return None
 
 
 def _settle(module, node, known):
-    """The node's value as a constant of the module; one that repeats itself stays as it is, made of
-    constants."""
+    """Makes the node's value a constant of the module. An expanded value stays an operator on
+    smaller constants."""
     value = known[node]
     if not isinstance(value, torch.Tensor):
         return []
     if not node.all_input_nodes and value.numel() == 1:
-        return [(node, value)]  # it is one already
+        return [(node, value)]  # the node is a constant already
     if value.numel() and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape)):
         inputs = [n for n in node.all_input_nodes if n in known]
         return [(node, value), *(x for n in inputs for x in _settle(module, n, known))]

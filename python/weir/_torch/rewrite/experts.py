@@ -1,5 +1,5 @@
-"""Experts: entries are ordered by expert in one go, what experts made is weighted and added in one
-go, and indices that are known not to be negative are not looked at."""
+"""Mixtures of experts: sorting entries by expert, and the weighted sum of the experts' results,
+each become one operator; indices that cannot be negative are not converted."""
 
 import operator
 
@@ -18,20 +18,20 @@ _INTS = {torch.int32, torch.int64}
 
 
 def _is_sorting(node):
-    """Whether it is the second result of a sort: each index once."""
+    """Whether the node is the second result of a sort: a permutation."""
     return _is(node, operator.getitem) and node.args[1] == 1 and _is(
         node.args[0], aten.sort.default, aten.sort.stable
     )
 
 
 def _is_part(node, name, *which):
-    """Whether it is one of those results of weir's operator."""
+    """Whether the node is one of those results of weir's operator."""
     is_one = _is(node, operator.getitem) and node.args[1] in which
     return is_one and _is(node.args[0], kernels.OVERLOADS[name])
 
 
 def _below(node, n):
-    """Whether its numbers are places among n experts that were chosen for a token."""
+    """Whether its values are indices of experts in 0..n - 1, chosen for a token."""
     while _is(node, *_SAME_NUMBERS):
         node = node.args[0]
     if _is_part(node, "expert_choice", 1):
@@ -44,7 +44,7 @@ def _below(node, n):
 
 
 def _counts(node, known):
-    """Whether its numbers are whole and not negative, as far as one can tell."""
+    """Whether its values are known to be integers >= 0."""
     if _val(node) is None or _val(node).dtype not in _INTS:
         return False
     if node in known:
@@ -71,7 +71,7 @@ def _counts(node, known):
 
 
 def _ends(graph, node, known):
-    """cumsum(histc(ids, n, 0, n - 1)): how many are at most 0, 1, and so on."""
+    """cumsum(histc(ids, n, 0, n - 1)): the numbers of ids that are at most 0, 1, ..."""
     if not _is(node, aten.cumsum.default) or len(_shape(node) or ()) != 1:
         return False
     counted, dim = node.args
@@ -94,7 +94,7 @@ def _ends(graph, node, known):
 
 
 def _ordered(graph, node, ids, n):
-    """Entries sorted by expert, and where experts end."""
+    """Finds entries sorted by expert, and where each expert ends."""
     if not _is(ids, operator.getitem) or ids.args[1] != 0:
         return False
     sort = ids.args[0]
@@ -115,7 +115,7 @@ def _ordered(graph, node, ids, n):
     for user in list(sort.users):
         if user.args[1] == 1:
             _replace(user, order)
-    for user in list(sort.users):  # who still asks for the sorted experts
+    for user in list(sort.users):  # remaining users of the sorted experts
         if user.args[1] == 0 and user.users:
             with graph.inserting_after(order):
                 again = graph.call_function(aten.index_select.default, (sort.args[0], 0, order))
@@ -124,7 +124,7 @@ def _ordered(graph, node, ids, n):
 
 
 def _inverse(graph, node, known):
-    """y with y[order] = 0, 1, 2, ...: where each entry went."""
+    """Finds y with y[order] = 0, 1, 2, ...: the inverse permutation."""
     if not _is(node, aten.index_put.default) or len(node.args) != 3 or node.kwargs:
         return False
     x, indices, source = node.args
@@ -144,7 +144,7 @@ def _inverse(graph, node, known):
 
 
 def _summed(graph, node, known):
-    """Rows that experts made, times weights, back in the tokens' order, and added."""
+    """Finds the sum of the experts' rows, times weights, in the order of tokens."""
     if not _is(node, aten.sum.dim_IntList) or _dims(node) != [1] or node.kwargs:
         return False
     stacked = node.args[0]
@@ -197,7 +197,7 @@ def _weighted(stacked):
 
 
 def tokens_of_entries(graph):
-    """Where nothing but the token is asked of an entry, its number is divided in place."""
+    """Divides the numbers of entries by k in the operator, if only their tokens are used."""
     for made in [n for n in graph.nodes if _is(n, kernels.OVERLOADS["expert_order"])]:
         orders = [u for u in made.users if u.args[1] == 0]
         users = [u for o in orders for u in o.users]
@@ -213,7 +213,7 @@ def tokens_of_entries(graph):
 
 
 def _picked(graph, node, known):
-    """x[index] without a look at negative ones."""
+    """x[index] without the conversion of negative indices."""
     if not _is(node, aten.index.Tensor) or len(node.args[1]) != 1 or _shape(node.args[0]) is None:
         return False
     (index,) = node.args[1]
@@ -226,7 +226,7 @@ def _picked(graph, node, known):
 
 
 def _placed(graph, node, known):
-    """x with x[index] = source, in the same way."""
+    """x with x[index] = source, without the conversion of negative indices."""
     if not _is(node, aten.index_put.default) or len(node.args) != 3 or node.kwargs:
         return False
     x, indices, source = node.args

@@ -1,8 +1,9 @@
-"""Gates of mixtures of experts: scores, the choice among groups and the weights are one operator.
+"""Gates of mixtures of experts: scores, the choice among groups and the weights become one
+operator.
 
-``_chosen`` and ``_biased`` find the two forms that models have: the largest of a softmax with their
-values, and those of scores with a bias, whose own values are gathered. ``_renormalised`` and
-``_scaled`` then take in what models do to the weights.
+``_chosen`` and ``_biased`` find the two forms in models: the largest values of a softmax; and the
+largest scores with a bias, for which the scores without bias are gathered. ``_renormalised`` and
+``_scaled`` then include the operators on the weights.
 """
 
 import operator
@@ -17,12 +18,12 @@ aten = torch.ops.aten
 _CHOICE = kernels.OVERLOADS["expert_choice"]
 _MOST = 1024  # experts
 _SAME = {aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.clone.default}
-# Arguments of the operator, behind logits.
+# Indices of the operator's arguments after logits.
 _K, _BIAS, _GROUPS, _GROUP_K, _SIGMOID, _TWO, _NORM, _OUTSIDE, _EPS, _SCALE = range(1, 11)
 
 
 def _scores(node):
-    """(logits, whether the scores are sigmoids) if it is scores of experts in f32."""
+    """(logits, whether the scores are sigmoids) if the node computes scores of experts in f32."""
     shape = _shape(node)
     if shape is None or len(shape) != 2 or shape[1] > _MOST or _val(node).dtype != torch.float32:
         return None
@@ -39,7 +40,7 @@ def _scores(node):
 
 
 def _largest(node):
-    """(x, k) if it is the k largest of the last dim."""
+    """(x, k) if the node is the k largest values of the last dim of x."""
     if not _is(node, aten.topk.default):
         return None
     x, k, dim, largest, *_ = [*node.args, *[None, None, -1, True][len(node.args) :]]
@@ -48,7 +49,7 @@ def _largest(node):
 
 
 def _make(graph, before, args, weights, experts):
-    """Puts the operator there; its results stand for the nodes weights and experts."""
+    """Inserts the operator; its results replace the nodes weights and experts."""
     with graph.inserting_before(before):
         made = graph.call_function(_CHOICE, args)
         parts = [graph.call_function(operator.getitem, (made, i)) for i in range(2)]
@@ -61,7 +62,7 @@ def _make(graph, before, args, weights, experts):
 
 
 def _chosen(graph, node, known):
-    """The largest of a softmax, values and places."""
+    """Finds the largest values of a softmax, with their indices."""
     found = _largest(node)
     scored = found and _one_user(found[0]) and _scores(found[0])
     if not scored:
@@ -74,7 +75,7 @@ def _chosen(graph, node, known):
 
 
 def _biased(graph, node, known):
-    """Scores of experts whose scores with a bias are the largest."""
+    """Finds the scores of the experts whose scores with a bias are the largest."""
     if not _is(node, aten.gather.default) or node.args[1] not in (1, -1) or len(node.args) > 3:
         return False
     scores, _, experts = node.args
@@ -90,20 +91,20 @@ def _biased(graph, node, known):
     bias = _bias(inner, scores)
     if inner is not scores and bias is None:
         return False
-    # Nobody else may look at the scores.
+    # The scores must have no other users.
     inside = {node, choice, inner, experts.args[0], *(groups[4] if groups else ())}
     if not set(scores.users) <= inside or not set(inner.users) <= inside:
         return False
     count, group_k, two, outside = groups[1:4] + (groups[5],) if groups else (1, 1, False, 0.0)
     args = scored[0], k, bias, count, group_k, scored[1], two, False, outside, 0.0, 1.0
-    # The places stand before the gather: they move here with what uses them.
+    # The indices are computed before the gather: their users must be after it, too.
     if any(_comes_before(u, node) for u in experts.users if u is not node):
         return False
     return _make(graph, node, args, node, experts)
 
 
 def _comes_before(a, b):
-    """Whether a stands before b in the graph."""
+    """Whether a is before b in the graph."""
     while b.op != "root":
         if b is a:
             return True
@@ -112,7 +113,7 @@ def _comes_before(a, b):
 
 
 def _bias(choice, scores):
-    """The bias of scores + bias; None if it is something else."""
+    """The bias of scores + bias; None for any other node."""
     if not _is(choice, aten.add.Tensor) or choice.kwargs or choice.args[0] is not scores:
         return None
     bias = choice.args[1]
@@ -121,8 +122,8 @@ def _bias(choice, scores):
 
 
 def _left_out(node):
-    """(choice, groups, group_k, best_two, nodes that look at the choice, outside) of scores whose
-    experts outside of the best groups count as something else."""
+    """(choice, groups, group_k, best_two, nodes that use the choice, outside) of scores in which
+    the experts outside of the best groups are replaced by the number ``outside``."""
     if not _is(node, aten.masked_fill.Scalar) or not _one_user(node):
         return None
     choice, mask, outside = node.args
@@ -154,8 +155,8 @@ def _through(node, targets):
 
 
 def _best_groups(hits, choice, grouped):
-    """(group_k, whether the best two count, the node that cuts the choice into groups) of 0 with 1 at
-    the best groups."""
+    """(group_k, whether the best two count, the node that splits the choice into groups) of a mask
+    with 1 at the best groups."""
     if not _is(hits, aten.scatter.value) or not _one_user(hits) or hits.args[1] not in (1, -1):
         return None
     zeros, _, places, one = hits.args
@@ -196,7 +197,7 @@ def _group_score(counted, choice, grouped, group_k, zeros):
 
 
 def _weights(node):
-    """The operator whose weights it is."""
+    """The gate operator of which the node is the weights."""
     if _is(node, operator.getitem) and node.args[1] == 0 and _is(node.args[0], _CHOICE):
         return node.args[0]
     return None
@@ -210,7 +211,7 @@ def _set(made, **settings):
 
 
 def _renormalised(graph, node, known):
-    """Weights over their sum, or over their sum and a little."""
+    """Finds weights divided by their sum, or by their sum plus eps."""
     if not _is(node, aten.div.Tensor) or _weights(node.args[0]) is None:
         return False
     weights, total = node.args
@@ -236,7 +237,7 @@ def _renormalised(graph, node, known):
 
 
 def _scaled(graph, node, known):
-    """Weights times a number."""
+    """Finds weights multiplied by a number."""
     if not _is(node, aten.mul.Tensor, aten.mul.Scalar) or _weights(node.args[0]) is None:
         return False
     weights, scale = node.args
@@ -251,5 +252,5 @@ def _scaled(graph, node, known):
 
 
 def _take_in(node, weights):
-    """The weights are the node's from now on."""
+    """Replaces the node by the operator's weights."""
     _replace(node, weights)

@@ -1,4 +1,4 @@
-"""What nodes of a traced graph are, for those who look for patterns in it."""
+"""Helpers for finding patterns in a traced graph."""
 
 import operator
 
@@ -24,7 +24,7 @@ def _is(node, *targets):
 
 
 def _dims(node):
-    """The dims that a reduction names; none where it is over all of them."""
+    """The dims of a reduction; empty if it is over all of them."""
     return list(node.args[1]) if len(node.args) > 1 and node.args[1] is not None else []
 
 
@@ -42,7 +42,7 @@ def _shape(node):
 
 
 def _narrow(node):
-    """What it was before it was made f32, where that was a half; else itself."""
+    """The node before its conversion from a half to f32; else the node itself."""
     if not _is(node, torch.ops.aten._to_copy.default) or _val(node).dtype != torch.float32:
         return node
     source = _val(node.args[0])
@@ -51,12 +51,12 @@ def _narrow(node):
 
 
 def _tell(made, like):
-    """What is known of a node, but for its value, is known of the one that is made for it."""
+    """Copies a node's metadata, except its value, to the node that replaces it."""
     made.meta.update({k: v for k, v in like.meta.items() if k != "val"})
 
 
 def _replace(node, made):
-    """``made`` stands for the node from now on; what only the node needed goes."""
+    """Replaces the node by ``made``, and erases nodes that only the node used."""
     made.meta.update(node.meta)
     node.replace_all_uses_with(made)
     _erase(node)

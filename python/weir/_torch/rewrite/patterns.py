@@ -1,21 +1,22 @@
-"""What models write in several operators and weir has as one, or needs not compute at all.
+"""Patterns of several operators that weir has as one operator, or need not compute.
 
-A traced graph is rewritten once, before anything is built of it:
+A traced graph is rewritten once, before a weir graph is built of it:
 
-- what depends on no argument (masks, positions) is computed now, and becomes a constant;
-- a mask that turns out to say "causal", or nothing, is said to attention that way, and attention that
-  PyTorch spells out in products and a softmax is one operator (attention.py);
-- the root of the mean square with what is around it is ``rms_norm``, pairs of halves turned by
-  angles are ``rotary``: both round once, where the operators one by one round each result;
-- memory that is filled piece by piece is a concatenation;
-- experts: the gate, the order of entries by expert, and the weighted sum of what experts made are
-  one operator each (gates.py, experts.py); indices that are known not to be negative are not looked
-  at;
-- elementwise operators move down to the first one that uses them, so that they are neighbours; those
-  on a few numbers that need arguments alone, as what each layer counts, move up to the beginning.
+- values that depend on no argument (masks, positions) become constants;
+- a constant mask that is causal, or masks nothing, becomes a flag of attention; and attention that
+  PyTorch decomposes into products and a softmax becomes one operator (attention.py);
+- the operators of an RMS norm become ``rms_norm``, and those of a rotary embedding ``rotary``; both
+  round once, while the separate operators round each result;
+- memory that is filled piece by piece becomes a concatenation;
+- experts: the gate, the sorting of entries by expert, and the weighted sum of the experts' results
+  become one operator each (gates.py, experts.py); indices that cannot be negative are not
+  converted;
+- elementwise operators move down to their first user, so that the two are neighbours; those on a
+few
+  numbers that depend only on arguments, such as counters of each layer, move up to the beginning.
 
-Graphs with scopes, tokens or events of the user's only have constants folded: which operators go
-where is theirs to say.
+In graphs with the user's scopes, tokens or events only constants are folded: there the user decides
+where operators run.
 """
 
 import math
@@ -68,7 +69,7 @@ def _rms_norm(graph, node, known):
         if found and _shape(weight) == _shape(node)[-1:]:
             x, eps = found
             if _shape(x) != _shape(node):
-                continue  # the weight makes rows of single numbers longer
+                continue  # the weight expands rows of one element
             if _val(x).dtype == _val(weight).dtype == _val(node).dtype:
                 with graph.inserting_before(node):
                     args = x, weight, eps
@@ -79,9 +80,9 @@ def _rms_norm(graph, node, known):
 
 
 def _normed(node, normed):
-    """(x, eps) if it is x / rms(x), in x's type; computed in f32."""
+    """(x, eps) if the node is x / rms(x) in x's type, computed in f32."""
     if _val(normed) is None or _val(normed).dtype != _val(node).dtype:
-        return None  # rounded to another type on the way
+        return None  # an intermediate result is rounded to another type
     if _is(normed, aten._to_copy.default) and _one_user(normed):
         normed = normed.args[0]
     if not _is(normed, aten.mul.Tensor) or not _one_user(normed):
@@ -131,7 +132,7 @@ def _rotary(graph, node, known):
         dtype = _val(x).dtype
         if shape != _shape(node) or not all(_is_angle(a, shape, dtype) for a in (cos, sin)):
             continue
-        if _val(node).dtype != dtype:  # wider angles make a wider result
+        if _val(node).dtype != dtype:  # angles of a wider type give a wider result
             continue
         with graph.inserting_before(node):
             made = graph.call_function(kernels.OVERLOADS["rotary"], (x, cos, sin))
@@ -155,7 +156,7 @@ def _turning(plain, turned):
 
 
 def _halves(cat):
-    """x if it is (-b, a)."""
+    """x if the node is (-b, a) of the halves (a, b) of x."""
     if not _is(cat, aten.cat.default) or not _one_user(cat) or len(cat.args[0]) != 2:
         return None
     shape = _shape(cat)
@@ -183,7 +184,7 @@ def _slice(node, shape):
 
 
 def _is_angle(node, shape, dtype):
-    """Whether it is [1, 1, length, d], with both halves the same."""
+    """Whether the node is [1, 1, length, d] with equal halves."""
     val = _val(node)
     if val is None or _shape(node) != (1, 1, shape[2], shape[3]):
         return False
@@ -211,7 +212,7 @@ _KEEPS_HALVES = {
 
 
 def _joined(graph, node, known):
-    """slice_scatter of two pieces over memory that nobody has written, as cat."""
+    """Replaces slice_scatter of two pieces over uninitialised memory by cat."""
     first = node.args[0] if _is(node, aten.slice_scatter.default) else None
     if not _is(first, aten.slice_scatter.default):
         return False
@@ -230,7 +231,7 @@ def _joined(graph, node, known):
     sizes = [(*shape[:dim], end - start, *shape[dim + 1 :]) for start, end in (a, b)]
     if [_shape(p) for p in pieces] != sizes:
         return False
-    # Others may look at the first piece in it.
+    # Other nodes may read the first piece from the memory.
     for user in list(first.users):
         if user is not node and not (_is(user, aten.slice.Tensor) and _unread(user, node)):
             return False
@@ -242,7 +243,7 @@ def _joined(graph, node, known):
 
 
 def _unread(view, node):
-    """Whether a view of the half-filled memory serves only as the target of a copy into it."""
+    """Whether a view of the half-filled memory is only the target of a copy."""
     return all(
         _is(user, aten.copy.default) and user.args[0] is view and set(user.users) <= {node}
         for user in view.users
@@ -265,7 +266,7 @@ def _cut(node, shape):
 
 
 def _flattened(graph, node, known):
-    """Pieces that are concatenations themselves, along the same dim, as their own pieces."""
+    """Flattens nested concatenations along the same dim."""
     if not _is(node, aten.cat.default) or _shape(node) is None:
         return False
     dim = (node.args[1] if len(node.args) > 1 else 0) % len(_shape(node))
@@ -279,7 +280,7 @@ def _flattened(graph, node, known):
 
 
 def _pieces(graph, node, x, dim):
-    """What x is made of along dim, in x's type; a piece that is spread out stays so."""
+    """The pieces of which x is concatenated along dim, in x's type; an expanded piece stays so."""
     inner = x.args[0] if _is(x, aten.expand.default) and _one_user(x) else x
     if not _is(inner, aten.cat.default) or not _one_user(inner) or len(_shape(inner)) != len(_shape(x)):
         return [x]
@@ -312,18 +313,18 @@ _ELEMENTWISE = {
 
 
 def _sink(graph):
-    """Moves elementwise operators down to the first one that uses them, if that is one too."""
+    """Moves elementwise operators down to their first user, if that is elementwise too."""
     place = {node: Fraction(i) for i, node in enumerate(graph.nodes)}
     for node in reversed(list(graph.nodes)):
         if node.target not in _ELEMENTWISE or not node.users:
             continue
         first = min(node.users, key=place.__getitem__)
         if first.target in _ELEMENTWISE and _shape(first) == _shape(node) and first.prev is not node:
-            place[node] = (place[first.prev] + place[first]) / 2  # several may go to one
+            place[node] = (place[first.prev] + place[first]) / 2  # between the two; several may move there
             first.prepend(node)
 
 
-FEW = 64  # elements that a launch costs more than
+FEW = 64  # an operator on at most this many elements takes less time than its launch
 _SMALL_STEPS = _ELEMENTWISE | {
     aten.arange.default, aten.arange.start, aten.arange.start_step, aten.view.default,
     aten.unsqueeze.default, aten.squeeze.dim, aten.lt.Scalar, aten.lt.Tensor, aten.le.Tensor,
@@ -332,8 +333,8 @@ _SMALL_STEPS = _ELEMENTWISE | {
 
 
 def _raise(graph):
-    """Moves elementwise operators on a few elements that need arguments alone to the beginning: what
-    the layers of a model have of them become neighbours."""
+    """Moves elementwise operators on a few elements that depend only on arguments to the beginning,
+    so that those of all layers of a model become neighbours."""
     first = next(n for n in graph.nodes if n.op != "placeholder")
     early = {n for n in graph.nodes if n.op == "placeholder"}
     for node in list(graph.nodes):
@@ -352,7 +353,7 @@ def _is_short(node):
     return shape is not None and math.prod(shape) <= FEW
 
 
-# Each looks at one node, in the order of the graph; the first that knows it has it.
+# Each is tried on every node, in the order of the graph; the first that matches is applied.
 _PATTERNS = (
     _joined, _flattened, _masked, _spelled_out, _rms_norm, _rotary, _chosen, _biased, _renormalised, _scaled, _ends, _inverse,
     _picked, _placed, _summed,

@@ -1,8 +1,8 @@
-"""Numbers of a program that come as tensors.
+"""Numbers of a program that Dynamo passes as tensors.
 
-For ``dynamic=True`` Dynamo takes a Python float, the eps of a norm, for an argument: a tensor of one
-f64. Such numbers hardly ever change, and weir's patterns have them as numbers. So a graph is built
-for those of its first call; once a call comes with others, it is built for any.
+For ``dynamic=True`` Dynamo makes a Python float, such as the eps of a norm, an argument: a tensor
+of one f64. Such numbers hardly ever change, and weir's patterns require numbers. So a graph is
+built for the numbers of its first call; when a call has other numbers, it is built again for any.
 """
 
 import copy
@@ -19,12 +19,12 @@ _SECOND = {aten.sub.Tensor, aten.div.Tensor}
 
 
 def _converted(node):
-    """What Dynamo makes of such a number: a conversion to its own type, then to others."""
+    """Follows Dynamo's conversions of such a number: to its own type, then to others."""
     return [last for first in node.users for last in first.users]
 
 
 def _takes(user, number):
-    """Whether the operator may have a number there instead, with the same result."""
+    """Whether the operator gives the same result with a number instead of the tensor."""
     if user.kwargs or len(user.args) != 2 or user.args[0] is user.args[1]:
         return False
     if not (user.target in _EITHER_WAY or (user.target in _SECOND and user.args[1] is number)):
@@ -48,18 +48,18 @@ def _is_number(node):
 
 
 def find(module):
-    """The indexes of arguments that are such numbers."""
+    """The indices of arguments that are such numbers."""
     arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
     return tuple(i for i, n in enumerate(arguments) if _is_number(n))
 
 
 def copied(module):
-    """The module with a graph of its own."""
+    """Returns the module with a copy of its graph."""
     return torch.fx.GraphModule(module, copy.deepcopy(module.graph))
 
 
 def put(module, numbers):
-    """Puts the numbers, by argument, in."""
+    """Replaces arguments by the given numbers."""
     arguments = [n for n in module.graph.nodes if n.op == "placeholder"]
     for index, value in numbers.items():
         for last in _converted(arguments[index]):
@@ -74,13 +74,13 @@ def put(module, numbers):
 
 
 def key(number):
-    """What tells such arguments apart: 0.0 and -0.0 are two."""
+    """A key for such an argument: 0.0 and -0.0 have different keys."""
     value = number.item()
     return value, math.copysign(1.0, value)
 
 
 def is_same(number, value):
-    """Whether the argument is the value that a graph was built for."""
+    """Whether the argument equals the value for which the graph was built."""
     return key(number) == (value, math.copysign(1.0, value))
 
 

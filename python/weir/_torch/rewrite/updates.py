@@ -1,11 +1,11 @@
-"""Arguments that a graph writes to.
+"""Arguments that a graph writes.
 
-PyTorch hands a graph for inference over with its mutations at the end: ``copy_(argument, value)``.
-They become results behind the others, so that the rest of the graph maps values to values. A plan
-writes them itself, to the arguments' memory; where it cannot, they are copied after the run.
+PyTorch puts the mutations of a graph for inference at its end: ``copy_(argument, value)``. They
+become further results, so that the rest of the graph is functional. A plan writes them to the
+arguments' memory itself, or else they are copied after the run.
 
-A value that is the argument with a part of it replaced (a token's keys in a cache) is made in
-place, if nobody looks at the argument's old elements from then on.
+A value that is the argument with a part replaced (a token's keys in a cache) is computed in place,
+if nothing reads the argument's old elements afterwards.
 """
 
 import torch
@@ -15,12 +15,12 @@ from ..graph import places
 
 aten = torch.ops.aten
 
-# What replaces elements of its first argument. Their lowerings take `own`.
+# Operators that replace elements of their first argument. Their lowerings take `own`.
 _IN_PLACE = {
     aten.index_put.default, aten.index_copy.default, aten.scatter.src, aten.scatter.value,
     aten.scatter_add.default, aten.slice_scatter.default, aten.select_scatter.default,
 }  # fmt: skip
-# What gives its argument's memory though PyTorch's would be another.
+# Operators that return their argument's memory in weir, but new memory in PyTorch.
 _VIEWS = {aten._unsafe_view.default, aten.reshape.default}
 
 
@@ -30,7 +30,7 @@ def _output(graph):
 
 
 def take(module):
-    """Makes results of the mutations. -> the placeholders' indexes, one for each such result."""
+    """Turns the mutations into results. -> the placeholders' indices, one for each such result."""
     graph = module.graph
     places_of = {n: i for i, n in enumerate(n for n in graph.nodes if n.op == "placeholder")}
     found = [n for n in graph.nodes if n.target is aten.copy_.default]
@@ -45,7 +45,7 @@ def take(module):
         return []
     if len({n.args[0] for n in found}) != len(found):
         return []
-    for node in found:  # what it gives is the argument
+    for node in found:  # the value of copy_ is the argument
         node.replace_all_uses_with(node.args[0])
     indexes = [places_of[n.args[0]] for n in found]
     output.args = ([*output.args[0], *(n.args[1] for n in found)],)
@@ -56,14 +56,14 @@ def take(module):
 
 
 def values(graph, indexes):
-    """[(placeholder, the value it gets)] of a graph that :func:`take` has changed."""
+    """[(placeholder, its new value)] of a graph that :func:`take` has changed."""
     arguments = [n for n in graph.nodes if n.op == "placeholder"]
     leaves = pytree.tree_leaves(_output(graph).args[0])
     return [(arguments[i], v) for i, v in zip(indexes, leaves[len(leaves) - len(indexes) :])]
 
 
 def made_in_place(graph, indexes):
-    """The nodes that may write to the argument they replace elements of."""
+    """The nodes that may replace elements of the argument in place."""
     found, order = set(), {n: i for i, n in enumerate(graph.nodes)}
     leaves = pytree.tree_leaves(_output(graph).args[0])
     for argument, value in values(graph, indexes):
@@ -83,8 +83,8 @@ def made_in_place(graph, indexes):
 
 
 def written_early(graph, indexes, in_place, few):
-    """{a node: [(argument, value)]}: what is written right behind that node, since nobody looks at
-    the argument's old elements any more. Of a few elements: what a step counts."""
+    """{a node: [(argument, value)]}: new values with few elements (counters of a step) that are
+    written right after that node, since nothing reads the argument's old elements afterwards."""
     found, order = {}, {n: i for i, n in enumerate(graph.nodes)}
     arguments = {argument for argument, _ in values(graph, indexes)}
     for argument, value in values(graph, indexes):
@@ -108,7 +108,7 @@ def _is_before(user, value, order):
 
 
 def _aliases(node):
-    """The node and all that may be views of it."""
+    """The node and all nodes that may be views of it."""
     found = [node]
     for one in found:
         for user in one.users:
@@ -127,14 +127,14 @@ def _is_view(node, of):
 
 
 class Updating:
-    """A plan whose results end with values for arguments, which are copied there."""
+    """A plan whose last results are new values of arguments; copies them to the arguments."""
 
     def __init__(self, plan, indexes):
         self.plan, self.indexes = plan, indexes
         self.plans = getattr(plan, "plans", ())
 
     def run(self, args, *now):
-        args = list(args)  # what runs may drop them
+        args = list(args)  # keep the arguments, as `run` may drop them
         results = self.plan.run(args, *now)
         first = len(results) - len(self.indexes)
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""``mindspore.communication`` of one process. Ranks of several are the real MindSpore's, which
+"""``mindspore.communication`` for one process. For several ranks use the real MindSpore, which
 ``weir cann`` runs."""
 
 import os
@@ -21,11 +21,11 @@ def init(backend_name=None):
 
 
 def release():
-    """Nothing."""
+    """Does nothing."""
 
 
 def get_rank(group=None):
-    """0, the only one."""
+    """0, the only rank."""
     return _size() - 1
 
 

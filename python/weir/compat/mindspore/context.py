@@ -25,7 +25,7 @@ def set_context(**options):
 
 
 def get_context(name):
-    """What an option is set to."""
+    """The value of an option."""
     if name == "device_target" and _context[name] is None:
         return _weir.hal.default_stream().device_name
     if name not in _context:
@@ -46,7 +46,7 @@ def set_seed(seed):
 
 
 class ParallelMode:
-    """How training is spread over devices; accepted, as there is one."""
+    """Modes of parallel training; accepted without effect, as there is one device."""
 
     STAND_ALONE = "stand_alone"
     DATA_PARALLEL = "data_parallel"
@@ -56,12 +56,12 @@ class ParallelMode:
 
 
 class JitConfig:
-    """Options of jit; accepted, no effect."""
+    """Options of jit; accepted without effect."""
 
     def __init__(self, jit_level="", exc_mode="auto", jit_syntax_level="", **options):
         self.jit_config_dict = {"jit_level": jit_level, "exc_mode": exc_mode, **options}
 
 
 def jit(fn=None, **options):
-    """Functions run as they are, operator by operator."""
+    """Returns the function unchanged: it runs operator by operator."""
     return fn if fn is not None else (lambda f: f)

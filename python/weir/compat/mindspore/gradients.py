@@ -1,4 +1,4 @@
-"""MindSpore's gradients, which weir does not compute: calling these says so."""
+"""MindSpore's gradient functions: calls raise, as weir computes no gradients."""
 
 
 def _refuse(name):

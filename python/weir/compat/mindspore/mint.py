@@ -1,4 +1,4 @@
-"""``mindspore.mint``: functions with PyTorch's names and arguments, which weir's own have."""
+"""``mindspore.mint``: functions with PyTorch's names and arguments, as weir's own."""
 
 import weir as _weir
 
@@ -23,7 +23,7 @@ concat = cat
 
 
 def clamp(input, min=None, max=None):
-    """Values below min or above max become those."""
+    """Limits values to min..max."""
     return _weir.clamp(input, min, max)
 
 
@@ -33,12 +33,12 @@ def square(input):
 
 
 def max(input):
-    """The largest of all; with a dim, see mindspore.ops."""
+    """The largest value; for a reduction over a dim see mindspore.ops."""
     return _weir.max(input)
 
 
 def min(input):
-    """The smallest of all."""
+    """The smallest value."""
     return _weir.min(input)
 
 

@@ -12,7 +12,7 @@ class Cell:
         self.training = False
 
     def construct(self, *args, **kwargs):
-        """What the cell computes."""
+        """Computes the cell's result; subclasses define it."""
         raise AttributeError(f"{type(self).__name__} does not define 'construct'")
 
     def __call__(self, *args, **kwargs):
@@ -122,7 +122,7 @@ class Conv2d(Cell):
 
 
 class Dropout(Cell):
-    """Lets everything through: weir does not train cells."""
+    """Returns its input: weir does not train cells."""
 
     def __init__(self, keep_prob=None, p=None, dtype=None):
         super().__init__()

@@ -49,7 +49,7 @@ def amin(input, axis=None, keepdims=False):
 
 
 def argmax(input, dim=None, keepdim=False):
-    """Where the largest is."""
+    """The index of the largest value."""
     return _weir.argmax(input, dim, keepdim)
 
 
@@ -64,7 +64,7 @@ def softmax(input, axis=-1):
 
 
 def cat(tensors, axis=0):
-    """One behind the other along the axis."""
+    """Joins the tensors along the axis."""
     return _weir.concat(tensors, axis)
 
 
@@ -72,7 +72,7 @@ concat = cat
 
 
 def stack(tensors, axis=0):
-    """One behind the other along a new axis."""
+    """Joins the tensors along a new axis."""
     return cat([expand_dims(t, axis) for t in tensors], axis)
 
 
@@ -92,7 +92,7 @@ def split(tensor, split_size_or_sections, axis=0):
 
 
 def chunk(input, chunks, axis=0):
-    """So many parts along the axis, the last one perhaps smaller: views."""
+    """Splits the tensor into parts along the axis; the last part may be smaller. Returns views."""
     return split(input, -(-input.shape[axis] // chunks), axis)
 
 
@@ -127,7 +127,7 @@ def flatten(input, order="C", *, start_dim=1, end_dim=-1):
 
 
 def tile(input, dims):
-    """The tensor repeated so often along each dim."""
+    """Repeats the tensor along each dim."""
     dims = (1,) * (input.ndim - len(dims)) + tuple(dims)
     for _ in range(len(dims) - input.ndim):
         input = expand_dims(input, 0)
@@ -154,7 +154,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 def rms_norm(x, gamma, epsilon=1e-6):
-    """(y, rstd): root mean square 1 along the last dim times gamma, and its inverse before."""
+    """(y, rstd): y is x * rstd * gamma, where rstd is 1 / the root mean square of the last dim."""
     return _weir.npu.npu_rms_norm(x, gamma, epsilon)
 
 
@@ -164,12 +164,12 @@ def swiglu(input, dim=-1):
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True):
-    """The k largest along dim, sorted, and where they were."""
+    """The k largest values along dim, sorted, and their indices."""
     return _weir.topk(input, k, dim, largest)
 
 
 def clamp(input, min=None, max=None):
-    """Values held between two bounds."""
+    """Limits values to two bounds."""
     return _weir.clamp(input, min, max)
 
 

@@ -1,4 +1,4 @@
-"""The operators of ``mindspore.ops`` that are classes: made with options, then called."""
+"""The operators of ``mindspore.ops`` that are classes: constructed with options, then called."""
 
 import weir as _weir
 
@@ -6,7 +6,7 @@ from . import ops as _ops
 
 
 def _of(name, function, *options, **defaults):
-    """A class of which an instance calls ``function`` with the options it was made with.
+    """Makes a class whose instances call ``function`` with the options of their constructor.
 
     ``options`` are their names in order, ``defaults`` their values.
     """

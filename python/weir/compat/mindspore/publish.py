@@ -1,4 +1,4 @@
-"""Making the modules."""
+"""Creates the modules."""
 
 import weir
 

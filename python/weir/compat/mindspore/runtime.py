@@ -1,5 +1,5 @@
-"""``mindspore.runtime``: settings of MindSpore's own threads. weir's devices have their threads and
-queues from the start, so these check their arguments and have no effect."""
+"""``mindspore.runtime``: settings of MindSpore's threads. weir's devices manage their own threads,
+so these functions only check their arguments."""
 
 
 def _positive(function, name, value):
@@ -10,7 +10,8 @@ def _positive(function, name, value):
 
 
 def launch_blocking():
-    """Operators wait for themselves: with weir an error names its operator in any case."""
+    """Would make operators synchronous, to find errors; weir's errors name their operator
+    anyway."""
 
 
 def dispatch_threads_num(threads_num):

@@ -27,11 +27,11 @@ def make(input_data, dtype=None):
 
 
 class Parameter(metaclass=_TensorMeta):
-    """A tensor that a Cell holds; weir computes no gradients, so there is nothing more to it."""
+    """A tensor of a Cell. weir computes no gradients, so it is a plain tensor."""
 
 
 def _renamed(method):
-    """A reduction that takes MindSpore's names of its arguments too."""
+    """Wraps a reduction so that it also takes MindSpore's argument names."""
     names = {"axis": "dim", "keep_dims": "keepdim", "keepdims": "keepdim"}
 
     def call(self, *args, **kwargs):
@@ -65,16 +65,16 @@ def _value(self):
 
 
 def _dim(self):
-    """How many dims."""
+    """The number of dims."""
     return self.ndim
 
 
 def _numel(self):
-    """How many elements."""
+    """The number of elements."""
     return self.size
 
 
-# What MindSpore's tensors have beside weir's.
+# The methods of MindSpore's tensors that weir's lack.
 _REDUCTIONS = ("sum", "mean", "max", "min", "argmax")
 METHODS = {
     **{name: _renamed(getattr(weir.Tensor, name)) for name in _REDUCTIONS},
@@ -100,6 +100,6 @@ METHODS = {
 
 
 def extend():
-    """Gives weir's tensors those methods."""
+    """Adds those methods to weir's tensors."""
     for name, method in METHODS.items():
         setattr(weir.Tensor, name, method)

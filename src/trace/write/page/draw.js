@@ -1,5 +1,5 @@
-// Drawing: rows on one canvas. Only what is in view is visited, and of bars narrower than a
-// pixel one per pixel: a frame costs as much as it has pixels, not as the trace has operators.
+// Draws rows on one canvas. Only visible bars are visited, and at most one per pixel. So the cost
+// of a frame depends on the number of pixels, not on the number of operators.
 
 const AXIS = 26, OVERVIEW = 30, TOP = AXIS + OVERVIEW;
 const HEIGHT = { trace: 26, device: 22, stream: 26, core: 11, use: 44, memory: 44, space: 10 };
@@ -45,14 +45,14 @@ class Painter {
     this.c = canvas.getContext("2d", { alpha: false });
   }
 
-  // Colours are the style sheet's.
+  // Reads the colours from the style sheet.
   readColours() {
     const style = getComputedStyle(document.documentElement), get = name => style.getPropertyValue(`--${name}`).trim();
     this.colour = {};
     for (const name of ["bg", "panel", "ink", "quiet", "line", "row", "accent", "critical", "arrow",
       "match", "shade", "wait-sync", "wait-core", "use", "memory", ...ENGINES])
       this.colour[name] = get(name);
-    // Black or white on a bar, whichever can be read.
+    // Text on a bar is black or white, whichever is legible.
     this.onBar = ENGINES.map(e => {
       const [r, g, b] = [1, 3, 5].map(i => parseInt(this.colour[e].slice(i, i + 2), 16));
       return 0.299 * r + 0.587 * g + 0.114 * b > 135 ? "#111317" : "#ffffff";
@@ -135,14 +135,14 @@ class Painter {
     }
   }
 
-  // Bars of one row: starts and ends are sorted. `each(i, x, w)` draws one.
+  // Draws the bars of one row by `each(i, x, w)`. Starts and ends are sorted.
   bars(view, starts, ends, low, high, each) {
     let i = above(ends, view.from, low, high);
     const pixel = 1 / this.scale;
     while (i < high && starts[i] < view.to) {
       const x = Math.max(this.gutter, this.x(view, starts[i])), end = this.x(view, ends[i]);
       let w = Math.min(this.w, end) - x, next = i + 1;
-      if (w < 1) { // go on with the first that ends a pixel further
+      if (w < 1) { // continue with the first bar that ends at least a pixel later
         w = 1;
         next = above(ends, view.from + (x - this.gutter + 1) * pixel, i + 1, high);
       }
@@ -182,7 +182,7 @@ class Painter {
     this.selection(state, row, y);
   }
 
-  // Text on a bar; of a path that is too long, its last part.
+  // Writes text on a bar; if it is too long, only the last part of its path.
   label(text, x, w, y, colour) {
     const { c } = this, room = Math.floor((w - 10) / 6.6);
     if (text.length > room)
@@ -252,8 +252,8 @@ class Painter {
     c.stroke();
   }
 
-  // Arrows from what was waited for to what waited. Too many to tell apart: only those of
-  // the selected operator.
+  // Draws arrows from the operators waited for to the operators that waited. If there are too many,
+  // draws only those of the selected operator.
   syncs(state) {
     const view = state.view, places = new Map(), mine = [], others = [];
     for (const row of state.rows.rows)
@@ -329,7 +329,7 @@ class Painter {
     c.font = FONT;
   }
 
-  // The whole run in one strip, and which part of it is in view.
+  // Draws the whole run in one strip, and marks the visible part.
   overview(state) {
     const { c, colour } = this, view = state.view, all = state.all, w = this.w - this.gutter;
     const whole = { from: all.from, to: all.to };

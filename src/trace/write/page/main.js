@@ -1,10 +1,10 @@
-// Puts the page together.
+// Builds the page.
 
 function readTraces(from) {
   return [...from.querySelectorAll("script[type='application/json']")].map(e => new Trace(JSON.parse(e.textContent)));
 }
 
-// A page that `weir trace watch` serves asks for itself again, until the program has ended.
+// Reloads the data of a page that `weir trace watch` serves, until the program has ended.
 async function follow(shown, timeline, panels) {
   const say = text => { document.getElementById("state").textContent = text; };
   for (;;) {
@@ -94,7 +94,7 @@ function start() {
   });
   prefersDark.addEventListener("change", e => setTheme(e.matches ? "dark" : "light", timeline));
 
-  // Paper is white and has its own width.
+  // Prints in the light theme and at the paper's width.
   let screenTheme = null;
   window.addEventListener("beforeprint", () => {
     screenTheme = document.documentElement.dataset.theme;
@@ -109,7 +109,7 @@ function start() {
   });
 
   timeline.draw();
-  // For scripts and tests: what the page holds and shows.
+  // Gives scripts and tests access to the page's data and state.
   window.weir = { traces, timeline, panels, readyMs: performance.now() - began };
   if (document.querySelector("meta[name='weir-live']"))
     follow(window.weir, timeline, panels);

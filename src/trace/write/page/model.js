@@ -1,10 +1,10 @@
-// A trace as the page has it: columns of numbers, rows to draw, and the questions asked of them.
+// The page's model of a trace: columns of numbers, rows to draw, and queries.
 
 const ENGINES = ["cube", "vector", "mix", "sdma", "host"];
-// What held an operator of the critical path, in the order of weir_trace_cause.
+// What an operator of the critical path waited for, in the order of weir_trace_cause.
 const WHY = ["the host", "stream order", "a sync", "busy cores"];
 
-// Deltas become sums.
+// Returns the running sums of differences.
 function sums(deltas) {
   const out = new Float64Array(deltas.length);
   let at = 0;
@@ -13,7 +13,7 @@ function sums(deltas) {
   return out;
 }
 
-// The first index in [low, high) whose value is above `x`.
+// Returns the first index in [low, high) whose value is above `x`.
 function above(values, x, low, high) {
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -25,7 +25,7 @@ function above(values, x, low, high) {
   return low;
 }
 
-// A value that changes in steps, and its integral: the mean over any span is two searches.
+// A step function with its integral: the mean over any span takes two binary searches.
 class Steps {
   constructor(times, values) {
     this.times = times;
@@ -52,7 +52,7 @@ class Steps {
   }
 }
 
-// Steps from spans that overlap.
+// Builds a step function that counts overlapping spans.
 function usage(starts, ends) {
   const n = starts.length, a = Float64Array.from(starts).sort(), b = Float64Array.from(ends).sort();
   const times = [], values = [];
@@ -112,7 +112,7 @@ class Trace {
     this.measure();
   }
 
-  // Time begins with the first operator, so that two traces can be compared.
+  // Shifts all times so that the first operator starts at 0: then two traces can be compared.
   shift(memory) {
     let first = Infinity;
     for (const t of this.start)
@@ -128,7 +128,7 @@ class Trace {
     memory.at = sums(memory.time).map(t => t - first);
   }
 
-  // Operators come by stream, so each stream is a range of them.
+  // Operators are sorted by stream, so each stream is a range of them.
   indexStreams() {
     this.range = this.streams.map(() => [0, 0]);
     this.active = new Set(Array.from(this.stream, s => this.streams[s].device)); // devices that ran something
@@ -139,8 +139,7 @@ class Trace {
       }
   }
 
-  // For each device and core the parts that ran there, by time; for each kind of core how
-  // many were busy.
+  // Collects the parts that ran on each core, by time, and how many cores of each kind were busy.
   indexParts() {
     const p = this.parts, lists = this.devices.map(() => new Map());
     this.partOf = new Map();
@@ -210,18 +209,18 @@ class Trace {
 
   nameOf(op) { return this.shorts[this.name[op]]; }
   fullName(op) { return this.names[this.name[op]]; }
-  // A super kernel, or what stands before the last "/" of a name.
+  // Returns the scope of an operator, or else the part of its name before the last "/".
   moduleOf(op) {
     const scope = this.scopes[this.scope[op]], name = this.names[this.name[op]];
     return scope || name.slice(0, Math.max(0, name.lastIndexOf("/")));
   }
-  // The program's line, "model.py:40 (forward)".
+  // Returns the program's line, "model.py:40 (forward)".
   lineOf(op) { return this.sources[this.source[op]]; }
   streamName(op) { return this.streams[this.stream[op]].name; }
 
   before(op) { return op > this.range[this.stream[op]][0] ? op - 1 : -1; }
 
-  // Why the stream was idle before the operator: pieces [from, to, kind, text].
+  // Explains why the stream was idle before the operator: pieces [from, to, kind, text].
   gap(op) {
     const p = this.before(op), from = p < 0 ? 0 : this.end[p], pieces = [];
     let at = from;
@@ -242,7 +241,7 @@ class Trace {
     return pieces;
   }
 
-  // The operator of the stream at a time, or the next one if it is idle then.
+  // Returns the stream's operator at a time, or the next one if the stream is idle then.
   opAt(stream, t) {
     const [from, to] = this.range[stream];
     const i = above(this.start, t, from, to) - 1;
@@ -260,7 +259,7 @@ class Trace {
     return [...cores].sort((a, b) => a - b);
   }
 
-  // Count, time and first operator of each name, module or line.
+  // Returns count, time and first operator of each name, module or line.
   sumsBy(group) {
     const rows = new Map();
     for (let i = 0; i < this.n; i++) {
@@ -273,7 +272,7 @@ class Trace {
     return rows;
   }
 
-  // Steps of the critical path that are alike: same name, stream and cause, the longest first.
+  // Groups the steps of the critical path by name, stream and cause, the longest group first.
   repeats() {
     const rows = new Map();
     this.path.forEach((op, i) => {
@@ -287,10 +286,11 @@ class Trace {
   }
 }
 
-// ---- names for people ----
+// ---- short names ----
 
-// A C++ kernel as people say it: no return type, namespaces and parameters, and of the template's
-// arguments the one that says what it computes. src/trace/record/short_name.c has the same rules.
+// Returns the short name of a C++ kernel: without return type, namespaces and parameters, and with
+// the one template argument that says what it computes. src/trace/record/short_name.c implements
+// the same rules.
 function shortName(name) {
   if (!name.includes("::") && !(name.includes("<") && name.includes(">")))
     return name;
@@ -313,7 +313,7 @@ function shortName(name) {
   return telling && word !== name ? `${word}<${telling[0]}>` : word;
 }
 
-// ---- numbers for people ----
+// ---- readable numbers ----
 
 function time(ns) {
   const size = Math.abs(ns);

@@ -1,4 +1,4 @@
-// Everything around the canvas: the tooltip, the panels, the search.
+// The elements around the canvas: the tooltip, the panels, the search.
 
 function element(tag, attributes, ...children) {
   const e = Object.assign(document.createElement(tag), attributes);
@@ -6,7 +6,7 @@ function element(tag, attributes, ...children) {
   return e;
 }
 
-// A long name may be broken behind the signs that part its words.
+// Allows line breaks in a long name after the signs that separate its words.
 function breakable(text) {
   return text.split(/(?<=[_:<,/.])/).flatMap((part, i) => i ? [document.createElement("wbr"), part] : [part]);
 }
@@ -53,7 +53,7 @@ class Panels {
     this.refresh();
   }
 
-  // All of it anew, after the traces changed.
+  // Redraws all panels after the traces changed.
   refresh() {
     this.chips();
     this.legend();
@@ -61,7 +61,7 @@ class Panels {
     this.showTable();
   }
 
-  // ---- what is under the pointer ----
+  // ---- the tooltip ----
 
   tip(hit, x, y) {
     const tip = this.get("tip");
@@ -119,7 +119,7 @@ class Panels {
     box.textContent = "";
     for (const trace of this.timeline.traces) {
       const share = trace.makespan ? Math.round(100 * trace.pathBusy / trace.makespan) : 0;
-      // A long path is read by what repeats in it.
+      // A long path is shown as groups of equal steps.
       const long = trace.path.length > 24;
       const rows = long ? trace.repeats()
         : trace.path.map((op, i) => ({ op, why: trace.why[i], count: 1, time: trace.end[op] - trace.start[op] }));
@@ -141,7 +141,7 @@ class Panels {
     }
   }
 
-  // Counts and times by name, module or line; of two traces side by side, with what changed.
+  // Shows counts and times by name, module or line; for two traces side by side, with differences.
   showTable() {
     const traces = this.timeline.traces, box = this.get("table");
     const has = of => traces.some(t => { for (let i = 0; i < t.n; i++) if (of(t, i)) return true; return false; });
@@ -192,7 +192,7 @@ class Panels {
         if (t.active.size > 1)
           chip("ranks", String(t.active.size));
         const ranks = t.active.size;
-        // Of a rank: that ranks run at the same time is nobody's merit.
+        // The overlap of one rank: ranks overlap anyway.
         chip("overlap", `${t.makespan ? (t.serial / ranks / t.makespan).toFixed(2) : 0}×`);
       }
       for (const use of t.use[0] || [])

@@ -1,4 +1,4 @@
-// What is in view and what is selected, and the hands that change it.
+// The visible range and the selection, and the input events that change them.
 
 class Timeline {
   constructor(traces) {
@@ -10,7 +10,7 @@ class Timeline {
     this.cores = cores <= 32;
     this.selected = null;
     this.listeners = [];
-    // Traces begin where their first operator does, so that two can be compared.
+    // Times start at the first operator, so that two traces can be compared.
     this.all = { from: 0, to: Math.max(1, ...traces.map(t => t.makespan)) };
     this.view = { from: 0, to: 1, y: 0, origin: 0 };
     this.relayout();
@@ -21,8 +21,8 @@ class Timeline {
     this.listen();
   }
 
-  // Newer traces of the same run in place of these. Who saw everything goes on seeing
-  // everything; else the same moment stays in view, though the trace may begin later now.
+  // Replaces the traces by newer ones of the same run. If everything was visible, everything stays
+  // visible; else the same moment stays in view, although the trace may start later now.
   replace(traces) {
     const { from, to } = this.view, whole = from <= this.all.from && to >= this.all.to;
     const later = traces[0].first - this.traces[0].first;
@@ -38,7 +38,7 @@ class Timeline {
 
   relayout() {
     this.rows = layout(this.traces, this);
-    // No taller than its rows: the panels below take the rest.
+    // The canvas is no taller than its rows; the panels below use the rest.
     document.getElementById("stage").style.maxHeight = `${TOP + this.rows.height + 12}px`;
     this.scrollTo(this.view.y);
     this.dirty();
@@ -110,7 +110,7 @@ class Timeline {
     return this.view.from + (x - p.gutter) / (p.w - p.gutter) * (this.view.to - this.view.from);
   }
 
-  // What is under the pointer: {trace, op, idle} of a bar or gap, {row, t} elsewhere.
+  // Returns what is under the pointer: {trace, op, idle} for a bar or gap, {row, t} elsewhere.
   hit(x, y) {
     const p = this.painter;
     if (y < TOP || x < p.gutter)
@@ -121,7 +121,7 @@ class Timeline {
     const t = this.timeAt(x), reach = (this.view.to - this.view.from) / (p.w - p.gutter) * 2;
     if (row.kind === "stream") {
       let found = row.trace.opAt(row.stream, t);
-      if (found.idle) { // a bar of a pixel is hard to meet
+      if (found.idle) { // a bar of one pixel is hard to hit: look at its neighbourhood
         const near = row.trace.opAt(row.stream, t + reach);
         const back = row.trace.opAt(row.stream, t - reach);
         found = !near.idle ? near : !back.idle ? back : found;
@@ -147,7 +147,7 @@ class Timeline {
     this.dirty();
   }
 
-  // Scrolls and zooms as little as shows the operator.
+  // Scrolls and zooms just enough to show the operator.
   reveal(trace, op) {
     const from = trace.start[op], to = trace.end[op], span = this.view.to - this.view.from;
     const row = this.rows.rows.find(r => r.kind === "stream" && r.trace === trace && r.stream === trace.stream[op]);
