@@ -6,7 +6,8 @@
 
 struct weir__hub_peer {
     struct weir__conn conn;
-    int rank; /* -1: a stranger */
+    int rank;   /* -1: a stranger, or it tells */
+    bool tells; /* a process beside ranks of `host` */
     uint32_t pid;
     uint64_t host, last_ns; /* when its last message came, or it did */
     bool left;
@@ -28,13 +29,20 @@ struct weir__hub {
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct weir__gathering *gatherings;
-    int slots;                   /* for every rank, and some for strangers */
+    int watch;                   /* of the process beside rank 0 (watch/); -1 */
+    bool watch_tried;
+    int slots;                   /* for every rank, a process beside it, and some strangers */
     int slot_of[WEIR_MAX_RANKS]; /* of a rank that has come */
     struct weir__hub_peer peers[];
 };
 
 /* The connection of a rank; NULL if it has none. */
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *hub, int rank);
+
+#define WEIR__HUB_STOPPED "is stopped (by a signal or a debugger)"
+/* A rank is gone, or a stranger; all others hear of a rank. */
+void weir__hub_lose(struct weir__hub *hub, struct weir__hub_peer *peer, enum weir__gone how,
+                    const char *text);
 
 /* ---- hub_gather.c ---- */
 

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/procs.h"
+#include "comm/procs/beside.h"
 #include "trace/record/trace.h"
 
 enum { BEAT_MS = 100, WATCHED = 64 /* peers in a beat */ };
+#define HUB_STOPPED "rank 0 is stopped (by a signal or a debugger)"
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
 #define SILENT_FAR_NS UINT64_C(5000000000)
@@ -201,10 +202,10 @@ static void watch_hub(struct weir__world *w)
         return;
     state = near ? weir__process_state(w->hub_pid) : 0;
     if (state == 'T')
-        lose_hub(w, WEIR__GONE_STOPPED, "rank 0 is stopped (by a signal or a debugger)");
+        lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
     else if (state == 'Z')
         lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
-    else if (silent > (near ? SILENT_NS : SILENT_FAR_NS))
+    else if (silent > (near || weir__beside_hears(w) ? SILENT_NS : SILENT_FAR_NS))
         lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
 }
 
@@ -259,9 +260,10 @@ static void *link_main(void *user)
     uint64_t beat_ns = 0;
 
     while (payload && !atomic_load(&w->stop)) {
-        struct pollfd fds[2] = {{.fd = w->wake_fd, .events = POLLIN}};
+        struct pollfd fds[2 + WEIR__BESIDE_LINES] = {{.fd = w->wake_fd, .events = POLLIN}};
         uint64_t now = weir__clock_ns();
 
+        weir__beside_look(w, fds + 2);
         weir__mutex_lock(&w->conn_lock);
         if (now - beat_ns >= BEAT_MS * UINT64_C(1000000) && w->conn.fd >= 0) {
             struct weir__wire_ping ping = {.sent_ns = now};
@@ -272,7 +274,7 @@ static void *link_main(void *user)
         fds[1] = (struct pollfd){.fd = w->conn.fd,
                                  .events = (short)(POLLIN | (w->conn.out_have ? POLLOUT : 0))};
         weir__mutex_unlock(&w->conn_lock);
-        poll(fds, 2, BEAT_MS);
+        poll(fds, 2 + WEIR__BESIDE_LINES, BEAT_MS);
         if (fds[0].revents & POLLIN)
             (void)!read(w->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         if (fds[1].revents & POLLOUT) {
@@ -282,6 +284,8 @@ static void *link_main(void *user)
         }
         if (fds[1].revents & ~POLLOUT)
             serve(w, payload);
+        if (weir__beside_serve(w, fds + 2, payload))
+            lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
         watch_hub(w);
         watch_peers(w);
     }
@@ -420,6 +424,7 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
         return weir__fail(WEIR_EUNAVAILABLE, "cannot create an eventfd to join the ranks");
     if ((st = reach_hub(w, p, deadline_ns)))
         return st;
+    memcpy(w->beside.token, p->token, sizeof p->token);
     if (!weir__thread_start(&w->link, link_main, w))
         return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     w->links = true;
@@ -439,6 +444,7 @@ static void close_world(struct weir__world *w)
         poke(w);
         pthread_join(w->link, NULL);
     }
+    weir__beside_end(w);
     weir__world_end(w);
     weir__conn_close(&w->conn);
     weir__hub_stop(w->hub);

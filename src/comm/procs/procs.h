@@ -31,7 +31,7 @@
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
- *     watched
+ *     watched, beside            (beside: joiner, after it has ended)
  *   offset_ns, patience, stop,   link; callers; whoever leaves;      all                      atomic
  *     home->bell                 all, in other processes too
  *
@@ -85,6 +85,8 @@ weir_status weir__procs_find_place(const weir_join_options *options,
 weir_status weir__store_listen(struct weir__place_in_job *place, int *fd);
 weir_status weir__store_connect(struct weir__place_in_job *place, uint64_t deadline_ns, int *fd);
 void weir__store_forget(const struct weir__place_in_job *place);
+/* Another connection to where that one goes, which may still be on its way; -1. */
+int weir__store_connect_beside(int fd);
 
 /* ---- hub.c ---- */
 
@@ -98,6 +100,19 @@ char weir__process_state(uint32_t pid);
 uint64_t weir__host_id(void);
 /* Hardware threads that this process may run on. */
 int weir__host_threads(void);
+
+/* ---- beside.c: what tells of ranks that are stopped, where there are several hosts ---- */
+
+/* Of a rank on another host than rank 0. */
+struct weir__beside {
+    struct weir__conn hears; /* from the process beside rank 0 */
+    struct weir__conn tells; /* to the hub, until the process beside this rank has it */
+    char token[WEIR__WIRE_TOKEN];
+    bool begun;
+    int tries;               /* to open `hears` */
+    uint64_t heard_ns, tried_ns;
+    int control; /* of the process beside this rank (watch/); -1 */
+};
 
 /* ---- link.c: the world ---- */
 
@@ -133,6 +148,7 @@ struct weir__world {
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
     int watched;               /* the peer that the link looked at last */
+    struct weir__beside beside;
     _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
     uint64_t quickest_ns;
     /* What somebody waits for to be gathered, under conn_lock. */
