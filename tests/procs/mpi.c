@@ -262,8 +262,10 @@ TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_mpich_give_the_bits_of_one_process, 
 /* Open MPI goes on to wait for what it has lost: ranks write to a file. `say` of them say it. */
 static void lose_far(int ranks, const char *variable, const char *value, int say, const char *what)
 {
-    char text[8000], log[60];
+    char text[8000], log[60], stay[8];
 
+    snprintf(stay, sizeof stay, "%d", say);
+    setenv("KID_STAY", stay, 1);
     snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
     setenv("KID_LOG", log, 1);
     setenv(variable, value, 1);
@@ -282,6 +284,17 @@ TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_sid
 TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour, 120)
 {
     lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
+}
+
+/* Neither has a neighbour: a process beside it says so, not that it was silent for long. */
+TEST_TIMEOUT(procs_mpi, a_stopped_rank_that_is_alone_on_its_host_is_named_on_the_other, 120)
+{
+    lose_far(3, "TWO_HOSTS_STOP", "2", 2, "rank 2 is stopped (by a signal or a debugger)");
+}
+TEST_TIMEOUT(procs_mpi, stopped_rank_0_is_named_on_another_host, 120)
+{
+    lose_far(2, "TWO_HOSTS_STOP", "0", 1, "rank 0 is stopped (by a signal or a debugger)");
+    lose_far(4, "TWO_HOSTS_STOP", "0", 3, "rank 0 is stopped (by a signal or a debugger)");
 }
 
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
