@@ -51,7 +51,7 @@ struct weir__procs_group {
     weir_group *group;
     struct weir__world *world;
     struct weir__procs_group *next; /* of the world */
-    char key[WEIR__WIRE_KEY];
+    char key[WEIR__WIRE_KEY], name[WEIR__WIRE_KEY];
     int self;
     int ranks;
     struct weir__cells *cells; /* shm */
@@ -213,7 +213,9 @@ void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *tex
 /* Breaks the group here, and with `tell` everywhere. Under world->lock. */
 void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
                        bool tell, struct weir__participant **woken);
-/* The same over a call, which is named. */
+/* Before the group is made here, which is broken then. */
+void weir__procs_break_early(struct weir__procs_group *p, weir_status status, const char *reason);
+/* The first over a call, which is named. */
 void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
                             weir_status status, const char *why, struct weir__participant **woken);
 /* Goes on with whatever of the group can go on. Under world->lock. */

@@ -256,7 +256,15 @@ static void let_in(struct weir__hub *h)
     room->last_ns = weir__clock_ns();
 }
 
-static void look_at_silent(struct weir__hub *h, uint64_t now)
+/* Its process is gone, and somebody else may have its connection. */
+static void end_dead(struct weir__hub *h, struct weir__hub_peer *peer, char *payload)
+{
+    serve(h, peer, payload);
+    if (peer->conn.fd >= 0)
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, "died");
+}
+
+static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
 {
     for (int i = 0; i < h->slots; i++) {
         struct weir__hub_peer *g = &h->peers[i];
@@ -280,8 +288,8 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
         state = near ? weir__process_state(g->pid) : 0;
         if (state == 'T')
             weir__hub_lose(h, g, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
-        else if (state == 'Z')
-            weir__hub_lose(h, g, WEIR__GONE_DIED, "died");
+        else if (state == 'Z') /* its last words, which may have come just now, come first */
+            end_dead(h, g, payload);
         else if (silent > (near ? SILENT_NS : SILENT_FAR_NS) &&
                  (silent > SILENT_NS || !weir__hub_is_told(h, g->host)))
             weir__hub_lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
@@ -332,7 +340,7 @@ static void *hub_main(void *user)
         if (fds[0].revents & POLLIN)
             let_in(h);
         now = weir__clock_ns();
-        look_at_silent(h, now);
+        look_at_silent(h, now, payload);
         weir__hub_gather_look(h, now);
     }
     return NULL;

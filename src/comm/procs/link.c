@@ -192,7 +192,7 @@ static void serve(struct weir__world *w, char *payload)
                                 : "rank 0 died");
 }
 
-static void watch_hub(struct weir__world *w)
+static void watch_hub(struct weir__world *w, char *payload)
 {
     uint64_t silent = weir__clock_ns() - w->last_ns;
     bool near = w->hub_host == weir__host_id();
@@ -203,7 +203,7 @@ static void watch_hub(struct weir__world *w)
     state = near ? weir__process_state(w->hub_pid) : 0;
     if (state == 'T')
         lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
-    else if (state == 'Z')
+    else if (state == 'Z' && (serve(w, payload), w->conn.fd >= 0)) /* its last words come first */
         lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
     else if (silent > (near || weir__beside_hears(w) ? SILENT_NS : SILENT_FAR_NS))
         lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
@@ -286,7 +286,7 @@ static void *link_main(void *user)
             serve(w, payload);
         if (weir__beside_serve(w, fds + 2, payload))
             lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
-        watch_hub(w);
+        watch_hub(w, payload);
         watch_peers(w);
     }
     weir__free(payload);

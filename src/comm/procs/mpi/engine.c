@@ -265,7 +265,23 @@ static void mpi_broken(struct weir__procs_group *p)
         p->world->mpi->api->comm_revoke(p->comm); /* requests end with an error */
 }
 
-/* Polls at once while things move, then every 50 us .. 1 ms; not at all while there is no call. */
+/* There is no call. MPI may still hold back what it took from one that is over, and peers wait for
+ * it: it is asked after 1, 2, 4, ... ms, and then once a second. */
+static int64_t idle_pause(const struct weir__world *w, struct weir__mpi *mpi)
+{
+    enum { DOUBLINGS = 10 };
+
+    for (const struct weir__procs_group *p = w->groups; p && mpi->idle; p = p->next)
+        if (p->comm && p->group && !atomic_load(&p->group->broken)) {
+            weir__mpi_keep_going(p);
+            break;
+        }
+    mpi->idle = weir__min(mpi->idle + 1, DOUBLINGS + 1);
+    return weir__min(mpi->orphans ? INT64_C(10000000) : INT64_MAX,
+                     INT64_C(1000000) << (mpi->idle - 1));
+}
+
+/* Polls at once while things move, then every 50 us .. 1 ms; while there is no call, rarely. */
 static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
                          struct weir__participant **woken)
 {
@@ -274,7 +290,8 @@ static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
     weir__mpi_bury(mpi);
     mpi->polls = *woken ? 0 : mpi->polls + 1;
     if (!calls_under_way)
-        return mpi->orphans ? INT64_C(10000000) : INT64_MAX;
+        return idle_pause(w, mpi);
+    mpi->idle = 0;
     if (mpi->polls < 50)
         return 0;
     return weir__min(INT64_C(50000) << weir__min((mpi->polls - 50) / 20, 5), INT64_C(1000000));

@@ -12,6 +12,7 @@ struct weir__mpi {
     const struct weir__mpi_api *api;
     struct weir__mpi_call *orphans; /* given up, with requests that MPI still has */
     int polls;                      /* since something moved */
+    int idle;                       /* and since the last call was over */
     int rank_of[];                  /* in MPI_COMM_WORLD */
 };
 
@@ -108,6 +109,8 @@ struct weir__mpi_counts {
 };
 
 bool weir__mpi_counts_make(struct weir__procs_group *p);
+/* MPI moves what it has when it is asked anything. */
+void weir__mpi_keep_going(const struct weir__procs_group *p);
 /* One of its messages is here. */
 void weir__mpi_count_received(struct weir__procs_group *p, int rank);
 void weir__mpi_quit(struct weir__procs_group *p);
