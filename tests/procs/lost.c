@@ -64,8 +64,8 @@ static bool lose_soon(weir_group *g)
     return true;
 }
 
-/* With KID_STAY=N until N ranks have said what they have to: a launcher may end all of them, or wake
- * one that is stopped, when the first ends. */
+/* With KID_STAY=N until N ranks have said what they have to: a launcher may end all of them, or
+ * wake one that is stopped, when the first ends. */
 static void stay_for_others(void)
 {
     int want = getenv("KID_STAY") ? atoi(getenv("KID_STAY")) : 0, have = 0;

@@ -69,8 +69,8 @@ static void *end_victim(void *user)
     return NULL;
 }
 
-/* Open MPI 5.0.11 looks at communicators that it is still making when it hears that a rank died, and
- * falls over one. Nobody can keep it from that. */
+/* Open MPI 5.0.11 looks at communicators that it is still making when it hears that a rank died,
+ * and falls over one. Nobody can keep it from that. */
 static bool is_open_mpi_s_own(const char *text)
 {
     return strstr(text, "ompi_comm_set_rank_failed");

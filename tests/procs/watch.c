@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "comm/procs/beside.h"
 
@@ -144,6 +145,32 @@ TEST(procs, a_process_that_gets_little_processor_is_not_told)
     end_child(pid);
 }
 
+/* Whenever somebody looks it is stopped, and in between it runs: so does a process that is traced.
+ */
+TEST(procs, a_process_that_is_stopped_and_goes_on_all_the_time_is_not_told)
+{
+    pid_t pid = fork(), stopper;
+    struct weir__conn c;
+    int control;
+
+    CHECK(pid >= 0);
+    while (!pid)
+        ;
+    CHECK((stopper = fork()) >= 0);
+    while (!stopper) {
+        kill(pid, SIGCONT);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        kill(pid, SIGSTOP);
+        nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    }
+    control = watch(pid, &c);
+    expect_beats(&c);
+    end_child(stopper);
+    weir__watch_end(control);
+    expect_end(&c);
+    end_child(pid);
+}
+
 static volatile sig_atomic_t children_ended;
 
 static void count_child(int signal_)
@@ -179,7 +206,8 @@ TEST(procs, the_process_beside_ranks_is_no_child_and_has_none_of_their_files)
     end_child(pid);
 }
 
-/* A rank that stops with its process group, and then dies; a child of it lives, and has its files. */
+/* A rank that stops with its process group, and then dies; a child of it lives, and has its files.
+ */
 TEST(procs, the_process_beside_a_rank_is_not_stopped_with_it_and_ends_with_it)
 {
     int to_here[2], line;
@@ -201,10 +229,8 @@ TEST(procs, the_process_beside_a_rank_is_not_stopped_with_it_and_ends_with_it)
     {
         char room[CMSG_SPACE(sizeof(int))], byte;
         struct iovec bytes = {&byte, 1};
-        struct msghdr m = {.msg_iov = &bytes,
-                           .msg_iovlen = 1,
-                           .msg_control = room,
-                           .msg_controllen = sizeof room};
+        struct msghdr m = {
+            .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
 
         CHECK_EQ(recvmsg(to_here[0], &m, 0), 1);
         memcpy(&line, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof line);

@@ -160,6 +160,16 @@ bool weir__beside_hears(const struct weir__world *w)
            weir__clock_ns() - w->beside.heard_ns < WEIR__BESIDE_QUIET_NS;
 }
 
+void weir__beside_tell(struct weir__world *w, int rank)
+{
+    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
+
+    weir__mutex_lock(&w->conn_lock);
+    if (w->conn.fd >= 0)
+        weir__conn_send(&w->conn, WEIR__WIRE_GONE, &m, sizeof m);
+    weir__mutex_unlock(&w->conn_lock);
+}
+
 void weir__beside_end(struct weir__world *w)
 {
     struct weir__beside *b = &w->beside;

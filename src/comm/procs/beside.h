@@ -2,10 +2,9 @@
  * one that gets no processor; who reads its state on its own host can tell:
  *
  *   on the host of rank 0     the hub, and each rank looks at rank 0
- *   elsewhere                 the other ranks of the host, and a process beside them (watch/), which
- *                             the lowest of them starts: it tells the hub
- *   of rank 0, to elsewhere   a process beside rank 0, which the hub starts: it has a connection to
- *                             each rank of another host
+ *   elsewhere                 the other ranks of the host, and a process beside them (watch/),
+ * which the lowest of them starts: it tells the hub of rank 0, to elsewhere   a process beside rank
+ * 0, which the hub starts: it has a connection to each rank of another host
  *
  * All connections go to the hub's address and begin with a hello; the hub hands those of the last
  * kind to the process. */
@@ -30,6 +29,8 @@ bool weir__beside_serve(struct weir__world *world, const struct pollfd fds[WEIR_
                         char *payload);
 /* Whether the process beside rank 0 says that it is there: it would say that rank 0 is stopped. */
 bool weir__beside_hears(const struct weir__world *world);
+/* A rank of this host is stopped: rank 0, on another one, cannot see it. */
+void weir__beside_tell(struct weir__world *world, int rank);
 void weir__beside_end(struct weir__world *world);
 
 /* ---- hub_beside.c: the hub ---- */

@@ -253,6 +253,7 @@ static void let_in(struct weir__hub *h)
         return;
     room->rank = -1;
     room->left = room->tells = false;
+    room->stop.since_ns = 0;
     room->last_ns = weir__clock_ns();
 }
 
@@ -269,7 +270,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
     for (int i = 0; i < h->slots; i++) {
         struct weir__hub_peer *g = &h->peers[i];
         uint64_t silent = now > g->last_ns ? now - g->last_ns : 0;
-        bool near;
+        bool near, stopped;
         char state;
 
         if (g->conn.fd < 0)
@@ -283,10 +284,11 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
         if (!near && silent > PROBE_NS)
             weir__conn_send(&g->conn, WEIR__WIRE_PONG, &(struct weir__wire_ping){0},
                             sizeof(struct weir__wire_ping)); /* an end is seen when it is read */
+        state = near && silent > PROBE_NS ? weir__process_state(g->pid) : 0;
+        stopped = weir__stop_lasts(&g->stop, g->pid, state);
         if (silent < DOUBT_NS)
             continue;
-        state = near ? weir__process_state(g->pid) : 0;
-        if (state == 'T')
+        if (stopped)
             weir__hub_lose(h, g, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
         else if (state == 'Z') /* its last words, which may have come just now, come first */
             end_dead(h, g, payload);

@@ -11,6 +11,7 @@ struct weir__hub_peer {
     uint32_t pid;
     uint64_t host, last_ns; /* when its last message came, or it did */
     bool left;
+    struct weir__stop stop;
 };
 
 struct weir__gathering {
@@ -29,7 +30,7 @@ struct weir__hub {
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct weir__gathering *gatherings;
-    int watch;                   /* of the process beside rank 0 (watch/); -1 */
+    int watch; /* of the process beside rank 0 (watch/); -1 */
     bool watch_tried;
     int slots;                   /* for every rank, a process beside it, and some strangers */
     int slot_of[WEIR_MAX_RANKS]; /* of a rank that has come */

@@ -14,6 +14,7 @@
 
 enum { BEAT_MS = 100, WATCHED = 64 /* peers in a beat */ };
 #define HUB_STOPPED "rank 0 is stopped (by a signal or a debugger)"
+#define PROBE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
 #define SILENT_FAR_NS UINT64_C(5000000000)
@@ -196,12 +197,16 @@ static void watch_hub(struct weir__world *w, char *payload)
 {
     uint64_t silent = weir__clock_ns() - w->last_ns;
     bool near = w->hub_host == weir__host_id();
+    bool stopped;
     char state;
 
-    if (w->conn.fd < 0 || !w->rank || silent < DOUBT_NS || silent > UINT64_MAX / 2)
+    if (w->conn.fd < 0 || !w->rank || silent < PROBE_NS || silent > UINT64_MAX / 2)
         return;
     state = near ? weir__process_state(w->hub_pid) : 0;
-    if (state == 'T')
+    stopped = weir__stop_lasts(&w->peers[0].stop, w->hub_pid, state);
+    if (silent < DOUBT_NS)
+        return;
+    if (stopped)
         lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
     else if (state == 'Z' && (serve(w, payload), w->conn.fd >= 0)) /* its last words come first */
         lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
@@ -212,17 +217,6 @@ static void watch_hub(struct weir__world *w, char *payload)
 bool weir__world_is_left(const struct weir__world *w)
 {
     return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
-}
-
-/* A rank of this host is stopped: rank 0, on another one, cannot see it. */
-static void tell_hub(struct weir__world *w, int rank)
-{
-    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
-
-    weir__mutex_lock(&w->conn_lock);
-    if (w->conn.fd >= 0)
-        weir__conn_send(&w->conn, WEIR__WIRE_GONE, &m, sizeof m);
-    weir__mutex_unlock(&w->conn_lock);
 }
 
 /* Where rank 0, which watches the ranks, has left or is on another host, each looks after those of
@@ -236,20 +230,22 @@ static void watch_peers(struct weir__world *w)
         return;
     for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
         int rank = w->watched = (w->watched + 1) % w->ranks;
-        const struct weir__peer *peer = &w->peers[rank];
+        struct weir__peer *peer = &w->peers[rank];
+        bool stopped;
 
         if (rank == w->rank || peer->host != weir__host_id() || atomic_load(&peer->gone))
             continue;
         state = weir__process_state(peer->pid);
+        stopped = weir__stop_lasts(&peer->stop, peer->pid, state);
         if (!left) {
-            if (state == 'T')
-                tell_hub(w, rank);
+            if (stopped)
+                weir__beside_tell(w, rank);
             continue;
         }
         snprintf(text, sizeof text, "rank %d %s", rank,
-                 state == 'T' ? "is stopped (by a signal or a debugger)" : "died");
-        if (state == 'T' || state == 'Z')
-            lose(w, rank, state == 'T' ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
+                 stopped ? "is stopped (by a signal or a debugger)" : "died");
+        if (stopped || state == 'Z')
+            lose(w, rank, stopped ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
     }
 }
 

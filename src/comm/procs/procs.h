@@ -31,7 +31,8 @@
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
- *     watched, beside            (beside: joiner, after it has ended)
+ *     watched, beside,           (beside: joiner, after it has ended)
+ *     peers[].stop
  *   offset_ns, patience, stop,   link; callers; whoever leaves;      all                      atomic
  *     home->bell                 all, in other processes too
  *
@@ -96,6 +97,16 @@ void weir__hub_stop(struct weir__hub *hub);
 
 /* Whether a process of this host runs: 'T' stopped, 'Z' dead or gone, 'R' it lives, 0 unknown. */
 char weir__process_state(uint32_t pid);
+/* Of a process that is looked at again and again. */
+struct weir__stop {
+    uint64_t since_ns; /* when it was first seen to be stopped; 0: it is not */
+    uint64_t ran;      /* what the system counts of its main thread */
+};
+/* Whether it has been stopped for WEIR__STOPPED_NS, and has not run in between: one that is traced
+ * (strace, a debugger that steps) is stopped whenever it is looked at, and runs. `state` is that of
+ * weir__process_state. */
+#define WEIR__STOPPED_NS UINT64_C(300000000)
+bool weir__stop_lasts(struct weir__stop *stop, uint32_t pid, char state);
 /* The same number for all processes of one running system and one set of process numbers. */
 uint64_t weir__host_id(void);
 /* Hardware threads that this process may run on. */
@@ -109,7 +120,7 @@ struct weir__beside {
     struct weir__conn tells; /* to the hub, until the process beside this rank has it */
     char token[WEIR__WIRE_TOKEN];
     bool begun;
-    int tries;               /* to open `hears` */
+    int tries; /* to open `hears` */
     uint64_t heard_ns, tried_ns;
     int control; /* of the process beside this rank (watch/); -1 */
 };
@@ -126,6 +137,7 @@ struct weir__peer {
     struct weir__reached *reached; /* shm: its memory that is mapped here */
     struct weir__reached *shown;   /* and that of its device, if it has its own */
     char kind[8];                  /* of its device */
+    struct weir__stop stop;        /* as the link sees it */
 };
 
 struct weir__world {
@@ -147,7 +159,7 @@ struct weir__world {
     _Atomic bool stop;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
-    int watched;               /* the peer that the link looked at last */
+    int watched; /* the peer that the link looked at last */
     struct weir__beside beside;
     _Atomic int64_t offset_ns; /* of the hub's clock, by the quickest answer */
     uint64_t quickest_ns;

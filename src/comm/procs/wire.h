@@ -32,11 +32,11 @@ enum weir__wire_type {
     WEIR__WIRE_PING,      /* to the hub */
     WEIR__WIRE_PONG,      /* to a rank; from the processes of watch/: they live */
     WEIR__WIRE_ABORT,     /* to the hub, which passes it on: a group is broken */
-    WEIR__WIRE_GONE,     /* to all ranks: one of them is; to the hub: one of the sender's host is;
-                            from the process beside rank 0: it is */
-    WEIR__WIRE_BYE,      /* to the hub: a rank leaves in peace */
-    WEIR__WIRE_CLOSES,   /* to a member of a group: the sender closes it, and sent so much */
-    WEIR__WIRE_RECEIVED, /* to a member that closes: what it sent has come */
+    WEIR__WIRE_GONE,      /* to all ranks: one of them is; to the hub: one of the sender's host is;
+                             from the process beside rank 0: it is */
+    WEIR__WIRE_BYE,       /* to the hub: a rank leaves in peace */
+    WEIR__WIRE_CLOSES,    /* to a member of a group: the sender closes it, and sent so much */
+    WEIR__WIRE_RECEIVED,  /* to a member that closes: what it sent has come */
 };
 
 struct weir__wire_header {
@@ -45,8 +45,8 @@ struct weir__wire_header {
     uint32_t size; /* of the payload */
 };
 
-/* What a connection to the hub is for. The two others are of a rank of another host that has joined,
- * for the processes that see who is stopped (watch/). */
+/* What a connection to the hub is for. The two others are of a rank of another host that has
+ * joined, for the processes that see who is stopped (watch/). */
 enum weir__line {
     WEIR__LINE_RANK,
     WEIR__LINE_TELLS, /* of the process beside that rank, which tells the hub */

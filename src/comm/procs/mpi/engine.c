@@ -277,8 +277,8 @@ static int64_t idle_pause(const struct weir__world *w, struct weir__mpi *mpi)
             break;
         }
     mpi->idle = weir__min(mpi->idle + 1, DOUBLINGS + 1);
-    return weir__min(mpi->orphans ? INT64_C(10000000) : INT64_MAX,
-                     INT64_C(1000000) << (mpi->idle - 1));
+    return weir__min(mpi->orphans ? INT64_C(10000000) : INT64_MAX, INT64_C(1000000)
+                                                                       << (mpi->idle - 1));
 }
 
 /* Polls at once while things move, then every 50 us .. 1 ms; while there is no call, rarely. */

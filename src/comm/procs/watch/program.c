@@ -66,10 +66,10 @@ _Noreturn static void end(void)
 
 /* ---- states ---- */
 
-/* "/proc/PID/stat" */
-static void name_stat(uint32_t pid, char *path)
+/* "/proc/PID" and what follows */
+static void name_file(uint32_t pid, const char *after, char *path)
 {
-    static const char before[] = "/proc/", after[] = "/stat";
+    static const char before[] = "/proc/";
     char digits[10];
     int n = 0, at = 0;
 
@@ -80,33 +80,55 @@ static void name_stat(uint32_t pid, char *path)
     while (pid /= 10);
     while (n)
         path[at++] = digits[--n];
-    for (int i = 0; i < (int)sizeof after; i++)
-        path[at++] = after[i];
+    while ((path[at++] = *after++))
+        ;
+}
+
+/* How many bytes were read of it. */
+static long read_file(uint32_t pid, const char *after, char *text, long size)
+{
+    char path[40];
+    long fd, n;
+
+    name_file(pid, after, path);
+    fd = call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0);
+    if (fd < 0)
+        return 0;
+    n = call(SYS_read, fd, (long)text, size, 0, 0);
+    call(SYS_close, fd, 0, 0, 0, 0);
+    return n;
 }
 
 /* The letter in /proc/PID/stat, which follows a name in parentheses; 0 if there is none. */
 static char state_of(uint32_t pid)
 {
-    char path[40], text[128];
-    long fd, n;
+    char text[128];
+    long n = read_file(pid, "/stat", text, sizeof text);
 
-    name_stat(pid, path);
-    fd = call(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0);
-    if (fd < 0)
-        return 0;
-    n = call(SYS_read, fd, (long)text, sizeof text, 0, 0);
-    call(SYS_close, fd, 0, 0, 0, 0);
     for (long i = n - 3; i >= 0; i--) /* the last: a name may have parentheses, too */
         if (text[i] == ')' && text[i + 1] == ' ')
             return text[i + 2];
     return 0;
 }
 
+/* What the system counts of its main thread: the same while it does not run. As weir__stop_lasts.
+ */
+static uint64_t ran(uint32_t pid)
+{
+    uint64_t sum = 0;
+    char text[100];
+    long n = read_file(pid, "/schedstat", text, sizeof text);
+
+    for (long i = 0; i < n; i++)
+        sum = sum * 31 + (unsigned char)text[i];
+    return sum;
+}
+
 /* ---- connections ---- */
 
 static struct weir__watch_orders orders;
 static struct {
-    uint64_t since_ns; /* stopped; 0: it runs */
+    uint64_t since_ns, ran; /* stopped; 0: it runs */
     bool told;
 } stops[WEIR__WATCH_MOST];
 static int lines[WEIR__WATCH_MOST], nlines;
@@ -133,7 +155,8 @@ static void take_line(void)
     struct iovec bytes = {&byte, 1};
     struct msghdr m = {
         .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &extra, .msg_controllen = sizeof extra};
-    long n = call(SYS_recvmsg, WEIR__WATCH_CONTROL, (long)&m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0);
+    long n =
+        call(SYS_recvmsg, WEIR__WATCH_CONTROL, (long)&m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC, 0, 0);
     int fd;
 
     if (n == 0)
@@ -152,14 +175,18 @@ static void take_line(void)
 static void look_at(uint32_t i, uint64_t now)
 {
     char state = state_of(orders.of[i].pid);
+    uint64_t was = stops[i].ran;
 
     if (state != 'T' && state != 't') {
         stops[i].since_ns = 0;
         stops[i].told = false;
         return;
     }
-    if (!stops[i].since_ns)
+    stops[i].ran = ran(orders.of[i].pid);
+    if (!stops[i].since_ns || stops[i].ran != was) {
         stops[i].since_ns = now;
+        stops[i].told = false;
+    }
     if (stops[i].told || now - stops[i].since_ns < WEIR__WATCH_DOUBT_NS)
         return;
     stops[i].told = true;
@@ -174,8 +201,9 @@ static bool take_orders(void)
     for (; have < (long)sizeof orders && (!have || n > 0); have += n)
         n = call(SYS_read, WEIR__WATCH_CONTROL, (long)&orders + have, (long)sizeof orders - have, 0,
                  0);
-    return have == sizeof orders && orders.n <= WEIR__WATCH_MOST && orders.beat_size <= sizeof orders.beat &&
-           orders.stop_size <= sizeof orders.stop && orders.rank_at % sizeof(uint32_t) == 0 &&
+    return have == sizeof orders && orders.n <= WEIR__WATCH_MOST &&
+           orders.beat_size <= sizeof orders.beat && orders.stop_size <= sizeof orders.stop &&
+           orders.rank_at % sizeof(uint32_t) == 0 &&
            orders.rank_at + sizeof(uint32_t) <= orders.stop_size;
 }
 

@@ -1,7 +1,8 @@
 /* Starts the program of watch.h from a process with many threads and, perhaps, much memory: nothing
  * is copied, and no handler of the program runs. Two processes are made, each of which borrows the
  * memory of this one (as vfork does) until it is another program or has ended: the first, which
- * sends no signal and is no child to wait(), ends at once, so that the second one is the system's. */
+ * sends no signal and is no child to wait(), ends at once, so that the second one is the system's.
+ */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@
 #if defined(__clang__)
 #define UNWATCHED __attribute__((no_sanitize("address", "thread", "undefined")))
 #else
-#define UNWATCHED                                                                      \
+#define UNWATCHED \
     __attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
 #endif
 
@@ -101,7 +102,8 @@ UNWATCHED static int end_at_once(void *user)
 static bool run(struct start *s)
 {
     uint64_t all = ~UINT64_C(0), before;
-    char *stacks = mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *stacks =
+        mmap(NULL, 2 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int status = 1, pid;
 
     if (stacks == MAP_FAILED)

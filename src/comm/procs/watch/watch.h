@@ -1,9 +1,10 @@
-/* A process beside the ranks of a host that reads their states and tells other hosts who is stopped:
- * a rank that is stopped cannot say so, and from afar it looks like one that gets no processor.
+/* A process beside the ranks of a host that reads their states and tells other hosts who is
+ * stopped: a rank that is stopped cannot say so, and from afar it looks like one that gets no
+ * processor.
  *
  * Whoever starts it (start.c) writes its orders to a socket, and then hands it connections. The
- * program (program.c) has no library below it and is part of this one as bytes; it looks ten times a
- * second, and ends with the process that started it. */
+ * program (program.c) has no library below it and is part of this one as bytes; it looks ten times
+ * a second, and ends with the process that started it. */
 #ifndef WEIR_COMM_PROCS_WATCH_WATCH_H
 #define WEIR_COMM_PROCS_WATCH_WATCH_H
 
@@ -23,7 +24,7 @@ enum {
 struct weir__watch_orders {
     uint32_t owner; /* process that starts it */
     uint32_t beat_size, stop_size;
-    uint32_t rank_at; /* where in `stop` the rank is */
+    uint32_t rank_at;                        /* where in `stop` the rank is */
     unsigned char beat[WEIR__WATCH_MESSAGE]; /* sent on every connection once a second */
     unsigned char stop[WEIR__WATCH_MESSAGE]; /* and when a rank has been stopped for a while */
     uint32_t n;
