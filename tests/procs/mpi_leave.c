@@ -1,8 +1,6 @@
 /* Ranks that leave while what they sent is on its way, by engine `mpi`. */
 #include "mpi_launch.h"
 
-#include <pthread.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "comm/procs/mpi/mpi.h"
@@ -155,47 +153,6 @@ TEST(procs_mpi, a_rank_that_miscounts_before_the_group_is_made_breaks_it_everywh
     for (const char *at = text; (at = strstr(at, "rank 1 says that it sent 0 messages")); at++)
         said++;
     CHECK_EQ(said, 2);
-}
-
-static _Atomic bool mapped_enough;
-
-static void *map_and_unmap(void *user)
-{
-    enum { BYTES = 1 << 16 };
-
-    while (!atomic_load(&mapped_enough)) {
-        char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-        CHECK(at != MAP_FAILED);
-        at[0] = 1;
-        CHECK(!madvise(at, BYTES, MADV_DONTNEED));
-        CHECK(!munmap(at, BYTES));
-    }
-    return user;
-}
-
-/* Other threads of the program go on while weir starts MPI. */
-SCENARIO(busy_start)
-{
-    enum { THREADS = 3 };
-    pthread_t threads[THREADS];
-    weir_device *dev;
-    weir_group *g;
-
-    for (int i = 0; i < THREADS; i++)
-        CHECK(!pthread_create(&threads[i], NULL, map_and_unmap, NULL));
-    g = join(&dev, NULL);
-    atomic_store(&mapped_enough, true);
-    for (int i = 0; i < THREADS; i++)
-        CHECK(!pthread_join(threads[i], NULL));
-    leave(g, dev);
-}
-
-TEST(procs_mpi, mpi_starts_beside_threads_that_map_memory)
-{
-    mpi_run_well(&open_mpi, 2, "busy_start");
-    for (int i = 0; i < 3; i++)
-        mpi_run_well(&mpich, 4, "busy_start");
 }
 
 static int (*probe)(int from, int tag, void *comm, int *flag, void *status);
