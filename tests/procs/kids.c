@@ -167,11 +167,14 @@ void kids_run(int n, const char *scenario, const char *const *extra)
 
 weir_group *join(weir_device **dev, const weir_join_options *options)
 {
+    const char *spec = getenv("KID_DEVICE");
+    char usual[60];
     weir_group *g;
 
-    const char *spec = getenv("KID_DEVICE");
-
-    CHECK_OK(weir_device_open(spec ? spec : "cpu:cores=2,op_timeout=30", dev));
+    /* Half of what a case has: a rank that waits for another in vain says so before it is killed.
+     */
+    snprintf(usual, sizeof usual, "cpu:cores=2,op_timeout=%.0f", 30 * test_patience());
+    CHECK_OK(weir_device_open(spec ? spec : usual, dev));
     CHECK_OK(weir_group_join(*dev, options, &g));
     return g;
 }
