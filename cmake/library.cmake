@@ -7,6 +7,7 @@ if(weir_kernels)
     list(REMOVE_ITEM weir_sources ${weir_kernels})
 endif()
 
+include(cmake/watch.cmake)
 include(cmake/embed.cmake)
 file(GLOB weir_profiles CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/profiles/*.profile)
 weir_embed_profiles(${PROJECT_BINARY_DIR}/profiles.c ${weir_profiles})
@@ -52,7 +53,7 @@ add_custom_command(OUTPUT ${weir_embedded}
     DEPENDS ${weir_texts} ${PROJECT_SOURCE_DIR}/cmake/embed_texts.cmake
     VERBATIM)
 
-weir_add_objects(weir_core ${weir_sources} ${weir_embedded})
+weir_add_objects(weir_core ${weir_sources} ${weir_embedded} ${weir_watch_bytes})
 # The timeline page is built in (trace/write/page.c).
 set(weir_page ${PROJECT_SOURCE_DIR}/src/trace/write/page)
 file(GLOB weir_page_files CONFIGURE_DEPENDS ${weir_page}/*)

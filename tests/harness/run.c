@@ -86,16 +86,20 @@ _Noreturn static void run_here(const struct test_case *c)
     exit(0);
 }
 
-/* Seconds that a case may take: longer where more runs than the machine has processors for, since
- * its share of them is smaller. */
-static double limit_of(const struct test_case *c)
+double test_patience(void)
 {
     enum { MOST = 10 };
     double load, share = 1;
 
     if (getloadavg(&load, 1) == 1)
         share = load / (double)sysconf(_SC_NPROCESSORS_ONLN);
-    return c->seconds * TEST_SLOWDOWN * (share < 1 ? 1 : share > MOST ? MOST : share);
+    return share < 1 ? 1 : share > MOST ? MOST : share;
+}
+
+/* Seconds that a case may take. */
+static double limit_of(const struct test_case *c)
+{
+    return c->seconds * TEST_SLOWDOWN * test_patience();
 }
 
 static void start(struct slot *s, struct test_case *c)

@@ -53,6 +53,10 @@ struct test_case {
 /* For repeat counts of what has one thread, where the thread sanitizer has nothing to find. */
 #define TEST_SLOWDOWN_ALONE (TEST_THREADS_WATCHED ? 40 : TEST_SLOWDOWN)
 
+/* How many times longer things may take now: where more runs than the machine has processors for,
+ * the share of each is smaller. 1 .. 10; what has a timeout of its own takes it times that. */
+double test_patience(void);
+
 #define TEST(suite, name) TEST_TIMEOUT(suite, name, 60)
 
 #define TEST_TIMEOUT(suite_, name_, seconds_)                                                   \

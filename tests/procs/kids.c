@@ -2,6 +2,7 @@
 #include "kids.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +21,25 @@ void scenario_register(struct scenario *s)
     scenarios = s;
 }
 
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+/* A rank that crashes says where, whatever its launcher makes of it. */
+static void say_where(int signal_)
+{
+    void *at[40];
+    int n = backtrace(at, 40);
+
+    dprintf(2, "process %d: signal %d at\n", (int)getpid(), signal_);
+    backtrace_symbols_fd(at, n, 2);
+    signal(signal_, SIG_DFL);
+    raise(signal_);
+}
+
+static const char *find_rank(const char *name)
+{
+    return getenv(name) ? getenv(name) : "";
+}
+
 /* After all scenarios are registered, before main. */
 __attribute__((constructor(200))) static void be_a_rank(void)
 {
@@ -36,6 +56,10 @@ __attribute__((constructor(200))) static void be_a_rank(void)
         s = s->next;
     if (!s)
         _exit(3);
+    for (size_t i = 0; !TEST_SANITIZED && i < sizeof fatal / sizeof *fatal; i++)
+        signal(fatal[i], say_where);
+    test_note("rank %s%s%s of scenario %s", find_rank("WEIR_RANK"), find_rank("PMI_RANK"),
+              find_rank("OMPI_COMM_WORLD_RANK"), name);
     s->run();
     fflush(stdout);
     exit(0);
@@ -143,11 +167,14 @@ void kids_run(int n, const char *scenario, const char *const *extra)
 
 weir_group *join(weir_device **dev, const weir_join_options *options)
 {
+    const char *spec = getenv("KID_DEVICE");
+    char usual[60];
     weir_group *g;
 
-    const char *spec = getenv("KID_DEVICE");
-
-    CHECK_OK(weir_device_open(spec ? spec : "cpu:cores=2,op_timeout=30", dev));
+    /* Half of what a case has: a rank that waits for another in vain says so before it is killed.
+     */
+    snprintf(usual, sizeof usual, "cpu:cores=2,op_timeout=%.0f", 30 * test_patience());
+    CHECK_OK(weir_device_open(spec ? spec : usual, dev));
     CHECK_OK(weir_group_join(*dev, options, &g));
     return g;
 }

@@ -64,6 +64,23 @@ static bool lose_soon(weir_group *g)
     return true;
 }
 
+/* With KID_STAY=N until N ranks have said what they have to: a launcher may end all of them, or
+ * wake one that is stopped, when the first ends. */
+static void stay_for_others(void)
+{
+    int want = getenv("KID_STAY") ? atoi(getenv("KID_STAY")) : 0, have = 0;
+
+    for (int i = 0; i < 2000 && have < want; i++) {
+        FILE *log = fopen(getenv("KID_LOG"), "r");
+
+        CHECK(log);
+        for (have = 0; fscanf(log, "%*[^\n]%*c") != EOF;)
+            have++;
+        fclose(log);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
 /* With KID_PLAN a call is a run of a plan that has three of them, with KID_INTO all have the same
  * tensors. */
 void call_until_error(weir_group *g, weir_device *dev, int64_t n)
@@ -93,6 +110,7 @@ void call_until_error(weir_group *g, weir_device *dev, int64_t n)
 
         fprintf(log, "%s\n", weir_last_error());
         fclose(log);
+        stay_for_others();
     }
     CHECK(weir_group_state(g));
     while (lost) /* one that ends would have died, to those who have not noticed yet */

@@ -123,6 +123,74 @@ SCENARIO(miscounts)
     leave(g, dev);
 }
 
+/* The same before rank 0 has made the group. */
+SCENARIO(miscounts_early)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+    struct weir__procs_group *p = g->procs;
+    struct weir__participant *woken = NULL;
+
+    if (!weir_rank_index(weir_group_self(g))) {
+        weir__mutex_lock(&p->world->lock);
+        p->group = NULL;
+        weir__mpi_see_close(p, 1, true, 1000, &woken);
+        weir__mpi_see_close(p, 1, true, 0, &woken);
+        weir__mutex_unlock(&p->world->lock);
+        CHECK_OK(weir__procs_transport.open(g));
+    }
+    call_until_error(g, dev, 3);
+    leave(g, dev);
+}
+
+TEST(procs_mpi, a_rank_that_miscounts_before_the_group_is_made_breaks_it_everywhere)
+{
+    char text[8000];
+    int said = 0;
+
+    mpi_launch(&open_mpi, 2, "miscounts_early", text, sizeof text);
+    test_note("%.400s", text);
+    for (const char *at = text; (at = strstr(at, "rank 1 says that it sent 0 messages")); at++)
+        said++;
+    CHECK_EQ(said, 2);
+}
+
+static int (*probe)(int from, int tag, void *comm, int *flag, void *status);
+static _Atomic int probes;
+
+static int count_probe(int from, int tag, void *comm, int *flag, void *status)
+{
+    atomic_fetch_add(&probes, 1);
+    return probe(from, tag, comm, flag, status);
+}
+
+/* MPI may hold back what it was given, and peers wait for it: it is asked also when no call is
+ * under way, though rarely. */
+SCENARIO(idle)
+{
+    struct weir__mpi_api *api = (struct weir__mpi_api *)weir__mpi_load();
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL);
+
+    CHECK(api);
+    CHECK_OK(weir_barrier(weir_group_self(g)));
+    CHECK_OK(weir_device_sync(dev));
+    weir__mutex_lock(&g->procs->world->lock);
+    probe = api->iprobe;
+    api->iprobe = count_probe;
+    weir__mutex_unlock(&g->procs->world->lock);
+    while (atomic_load(&probes) < 3)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    CHECK_OK(weir_barrier(weir_group_self(g))); /* nobody closes before */
+    leave(g, dev);
+}
+
+TEST(procs_mpi, mpi_goes_on_while_no_call_is_under_way)
+{
+    mpi_run_well(&open_mpi, 2, "idle");
+    mpi_run_well(&mpich, 2, "idle");
+}
+
 TEST(procs_mpi, a_rank_that_miscounts_what_it_sent_breaks_the_group)
 {
     char text[8000];

@@ -143,6 +143,14 @@ void weir__procs_break(struct weir__procs_group *p, weir_status status, const ch
     }
 }
 
+void weir__procs_break_early(struct weir__procs_group *p, weir_status status, const char *reason)
+{
+    if (p->early)
+        return;
+    p->early = status;
+    snprintf(p->early_text, sizeof p->early_text, "%s", reason);
+}
+
 void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
                             weir_status status, const char *why, struct weir__participant **woken)
 {
@@ -411,8 +419,8 @@ static weir_status procs_open(weir_group *g)
     p->group = g;
     g->rounds = engine_of(p)->rounds && !p->world->sharing;
     g->share = share_of(p);
-    if (p->early)
-        weir__procs_break(p, p->early, p->early_text, false, &nobody);
+    if (p->early) /* perhaps this rank alone knows */
+        weir__procs_break(p, p->early, p->early_text, true, &nobody);
     weir__mutex_unlock(&p->world->lock);
     return WEIR_OK;
 }
@@ -472,9 +480,8 @@ void weir__procs_see_abort(struct weir__world *w, const char *key, weir_status s
         if (!strcmp(p->key, key)) {
             if (p->group) {
                 weir__procs_break(p, status, text, false, &woken);
-            } else if (!p->early) {
-                p->early = status;
-                snprintf(p->early_text, sizeof p->early_text, "%s", text);
+            } else {
+                weir__procs_break_early(p, status, text);
             }
         }
     weir__mutex_unlock(&w->lock);

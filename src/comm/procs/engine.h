@@ -51,7 +51,7 @@ struct weir__procs_group {
     weir_group *group;
     struct weir__world *world;
     struct weir__procs_group *next; /* of the world */
-    char key[WEIR__WIRE_KEY];
+    char key[WEIR__WIRE_KEY], name[WEIR__WIRE_KEY];
     int self;
     int ranks;
     struct weir__cells *cells; /* shm */
@@ -218,6 +218,8 @@ void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *tex
 /* Breaks the group on this rank and, with `tell`, on all ranks. Under world->lock. */
 void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
                        bool tell, struct weir__participant **woken);
+/* Breaks a group that is not complete on this rank yet: the rank breaks it as soon as it is. */
+void weir__procs_break_early(struct weir__procs_group *p, weir_status status, const char *reason);
 /* Breaks the group on all ranks because of a call, which the reason names. Under world->lock. */
 void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,
                             weir_status status, const char *why, struct weir__participant **woken);

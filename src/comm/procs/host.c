@@ -20,15 +20,16 @@ char weir__process_state(uint32_t pid)
     char path[40], text[300], *close_paren, *end;
     long flags = 0;
     ssize_t n;
-    int fd;
+    int fd, error;
 
     snprintf(path, sizeof path, "/proc/%u/stat", pid);
     if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
         return errno == ENOENT ? 'Z' : 0;
     n = read(fd, text, sizeof text - 1);
+    error = errno;
     close(fd);
     if (n <= 0)
-        return 'Z';
+        return n < 0 && error != ESRCH ? 0 : 'Z';
     text[n] = 0;
     close_paren = strrchr(text, ')');
     if (!close_paren || close_paren[1] != ' ' || !close_paren[2] || close_paren[3] != ' ')
@@ -48,6 +49,36 @@ char weir__process_state(uint32_t pid)
         return 'Z';
     }
     return 'R';
+}
+
+/* Returns a hash of the run time and switches of the main thread; 0 if the system does not count
+ * them. */
+static uint64_t ran(uint32_t pid)
+{
+    char path[40], text[100] = "";
+    int fd;
+
+    snprintf(path, sizeof path, "/proc/%u/schedstat", pid);
+    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return 0;
+    if (read(fd, text, sizeof text - 1) < 0)
+        text[0] = 0;
+    close(fd);
+    return *text ? weir__hash_text(text) : 0;
+}
+
+bool weir__stop_lasts(struct weir__stop *s, uint32_t pid, char state)
+{
+    uint64_t now = weir__clock_ns(), was = s->ran;
+
+    if (state != 'T') {
+        s->since_ns = 0;
+        return false;
+    }
+    s->ran = ran(pid);
+    if (!s->since_ns || s->ran != was)
+        s->since_ns = now;
+    return now - s->since_ns >= WEIR__STOPPED_NS;
 }
 
 /* Combines the kernel's boot id with the PID namespace. */

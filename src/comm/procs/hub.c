@@ -23,10 +23,10 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "comm/procs/beside.h"
 #include "comm/procs/hub.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
-#define STOPPED "is stopped (by a signal or a debugger)"
 #define CUT "is gone: its connection was cut"
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
@@ -53,8 +53,8 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
 
 /* ---- ranks come and go ---- */
 
-static void lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
-                 const char *text)
+void weir__hub_lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
+                    const char *text)
 {
     struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
     int rank = peer->rank;
@@ -100,11 +100,15 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
     else if ((int)m->ranks != h->ranks)
         snprintf(text, sizeof text, "rank %u says there are %u ranks, rank 0 says %d", m->rank,
                  m->ranks, h->ranks);
-    else if (h->came[m->rank])
+    else if (m->line == WEIR__LINE_RANK && h->came[m->rank])
         snprintf(text, sizeof text, "rank %u is here already: two processes have its number",
                  m->rank);
     if (*text) {
         refuse(peer, text);
+        return;
+    }
+    if (m->line != WEIR__LINE_RANK) {
+        weir__hub_greet_line(h, peer, m);
         return;
     }
     h->came[m->rank] = true;
@@ -130,7 +134,7 @@ static void hear_stopped(struct weir__hub *h, const struct weir__hub_peer *from,
 
     if (peer && peer != from && peer->host == from->host && peer->host != weir__host_id() &&
         peer->last_ns + DOUBT_NS <= weir__clock_ns())
-        lose(h, peer, WEIR__GONE_STOPPED, STOPPED);
+        weir__hub_lose(h, peer, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
 }
 
 /* Forwards the message to rank m->to, after checking that its sender is m->from. */
@@ -140,7 +144,7 @@ static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir_
     struct weir__hub_peer *to = weir__hub_peer_of(h, (int)m->to);
 
     if ((int)m->from != from->rank)
-        lose(h, from, WEIR__GONE_DIED, "spoke for another rank and was disconnected");
+        weir__hub_lose(h, from, WEIR__GONE_DIED, "spoke for another rank and was disconnected");
     else if (to)
         weir__conn_send(&to->conn, type, m, sizeof *m);
 }
@@ -150,8 +154,12 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
 {
     struct weir__wire_ping ping;
 
+    if (peer->tells) {
+        weir__hub_hear_line(h, peer, type, payload);
+        return;
+    }
     if ((type == WEIR__WIRE_HELLO) != (peer->rank < 0)) {
-        lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
         return;
     }
     peer->last_ns = weir__clock_ns();
@@ -166,7 +174,7 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
         break;
     case WEIR__WIRE_GATHER:
         if (!weir__ranks_has(&((const struct weir__wire_gather *)payload)->members, peer->rank))
-            lose(h, peer, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
+            weir__hub_lose(h, peer, WEIR__GONE_DIED, "gathers where it is no member: disconnected");
         else
             weir__hub_gather(h, peer->rank, payload);
         break;
@@ -182,10 +190,10 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
         break;
     case WEIR__WIRE_BYE:
         peer->left = true;
-        lose(h, peer, WEIR__GONE_LEFT, "has left");
+        weir__hub_lose(h, peer, WEIR__GONE_LEFT, "has left");
         break;
     default:
-        lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, "sent a message out of turn and was disconnected");
     }
 }
 
@@ -213,9 +221,9 @@ static void serve(struct weir__hub *h, struct weir__hub_peer *peer, char *payloa
         char text[120];
 
         snprintf(text, sizeof text, "sent %s and was disconnected", wrong);
-        lose(h, peer, WEIR__GONE_DIED, text);
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, text);
     } else if (!open) {
-        lose(h, peer, WEIR__GONE_DIED, why_gone(peer));
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, why_gone(peer));
     }
 }
 
@@ -231,7 +239,7 @@ static void let_in(struct weir__hub *h)
 
         if (g->conn.fd < 0) {
             room = room ? room : g;
-        } else if (g->rank < 0) {
+        } else if (g->rank < 0 && !g->tells) {
             strangers++;
             oldest = !oldest || g->last_ns < oldest->last_ns ? g : oldest;
         }
@@ -248,22 +256,31 @@ static void let_in(struct weir__hub *h)
     if (!weir__conn_open(&room->conn, fd, WEIR__WIRE_SHORT))
         return;
     room->rank = -1;
-    room->left = false;
+    room->left = room->tells = false;
+    room->stop.since_ns = 0;
     room->last_ns = weir__clock_ns();
 }
 
-static void look_at_silent(struct weir__hub *h, uint64_t now)
+/* Its process is gone, and somebody else may have its connection. */
+static void end_dead(struct weir__hub *h, struct weir__hub_peer *peer, char *payload)
+{
+    serve(h, peer, payload);
+    if (peer->conn.fd >= 0)
+        weir__hub_lose(h, peer, WEIR__GONE_DIED, "died");
+}
+
+static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
 {
     for (int i = 0; i < h->slots; i++) {
         struct weir__hub_peer *g = &h->peers[i];
         uint64_t silent = now > g->last_ns ? now - g->last_ns : 0;
-        bool near;
+        bool near, stopped;
         char state;
 
         if (g->conn.fd < 0)
             continue;
         if (g->rank < 0) {
-            if (silent > HELLO_NS)
+            if (silent > HELLO_NS && !g->tells)
                 weir__conn_close(&g->conn);
             continue;
         }
@@ -271,15 +288,17 @@ static void look_at_silent(struct weir__hub *h, uint64_t now)
         if (!near && silent > PROBE_NS)
             weir__conn_send(&g->conn, WEIR__WIRE_PONG, &(struct weir__wire_ping){0},
                             sizeof(struct weir__wire_ping)); /* a failure is noticed on reading */
+        state = near && silent > PROBE_NS ? weir__process_state(g->pid) : 0;
+        stopped = weir__stop_lasts(&g->stop, g->pid, state);
         if (silent < DOUBT_NS)
             continue;
-        state = near ? weir__process_state(g->pid) : 0;
-        if (state == 'T')
-            lose(h, g, WEIR__GONE_STOPPED, STOPPED);
-        else if (state == 'Z')
-            lose(h, g, WEIR__GONE_DIED, "died");
-        else if (silent > (near ? SILENT_NS : SILENT_FAR_NS))
-            lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
+        if (stopped)
+            weir__hub_lose(h, g, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
+        else if (state == 'Z') /* its last words, which may have come just now, come first */
+            end_dead(h, g, payload);
+        else if (silent > (near ? SILENT_NS : SILENT_FAR_NS) &&
+                 (silent > SILENT_NS || !weir__hub_is_told(h, g->host)))
+            weir__hub_lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
     }
 }
 
@@ -299,7 +318,7 @@ static void *hub_main(void *user)
 {
     struct weir__hub *h = user;
     static _Thread_local _Alignas(8) char payload[WEIR__WIRE_SHORT];
-    struct pollfd fds[WEIR_MAX_RANKS + STRANGERS + 2];
+    struct pollfd fds[2 * WEIR_MAX_RANKS + STRANGERS + 2];
 
     while (!is_over(h)) {
         uint64_t now;
@@ -328,7 +347,7 @@ static void *hub_main(void *user)
         if (fds[0].revents & POLLIN)
             let_in(h);
         now = weir__clock_ns();
-        look_at_silent(h, now);
+        look_at_silent(h, now, payload);
         weir__hub_gather_look(h, now);
     }
     return NULL;
@@ -336,7 +355,7 @@ static void *hub_main(void *user)
 
 weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out)
 {
-    int slots = ranks + STRANGERS;
+    int slots = 2 * ranks + STRANGERS;
     struct weir__hub *h = weir__calloc(1, sizeof *h + (size_t)slots * sizeof *h->peers);
 
     *out = NULL;
@@ -345,6 +364,7 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct 
         return weir__fail_nomem("joining %d ranks", ranks);
     }
     h->listen_fd = listen_fd;
+    h->watch = -1;
     fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
     h->ranks = ranks;
     h->slots = slots;
@@ -373,6 +393,7 @@ void weir__hub_stop(struct weir__hub *h)
     for (int i = 0; i < h->slots; i++)
         weir__conn_close(&h->peers[i].conn);
     weir__hub_gather_end(h);
+    weir__watch_end(h->watch);
     close(h->listen_fd);
     close(h->wake_fd);
     weir__free(h);

@@ -7,10 +7,12 @@
 
 struct weir__hub_peer {
     struct weir__conn conn;
-    int rank; /* -1: it has not sent a valid HELLO */
+    int rank;   /* -1: it has not sent a valid HELLO, or it is an observer */
+    bool tells; /* an observer of the ranks of `host` */
     uint32_t pid;
     uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
     bool left;
+    struct weir__stop stop;
 };
 
 struct weir__gathering {
@@ -29,13 +31,20 @@ struct weir__hub {
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct weir__gathering *gatherings;
-    int slots;                   /* of `peers`: the ranks, and STRANGERS more */
+    int watch;                   /* control descriptor of rank 0's observer (watch/); -1 */
+    bool watch_tried;
+    int slots;                   /* of `peers`: the ranks, an observer for each, STRANGERS more */
     int slot_of[WEIR_MAX_RANKS]; /* the index in `peers` of a rank that has come */
     struct weir__hub_peer peers[];
 };
 
 /* Returns the rank's entry; NULL if the rank is not connected. */
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *hub, int rank);
+
+#define WEIR__HUB_STOPPED "is stopped (by a signal or a debugger)"
+/* A rank is gone, or a stranger; all others hear of a rank. */
+void weir__hub_lose(struct weir__hub *hub, struct weir__hub_peer *peer, enum weir__gone how,
+                    const char *text);
 
 /* ---- hub_gather.c ---- */
 

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/procs.h"
+#include "comm/procs/beside.h"
 #include "trace/record/trace.h"
 
 enum { BEAT_MS = 100, WATCHED = 64 /* peers whose state is checked per beat */ };
+#define HUB_STOPPED "rank 0 is stopped (by a signal or a debugger)"
+#define PROBE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(400000000)
 #define SILENT_NS UINT64_C(20000000000)
 #define SILENT_FAR_NS UINT64_C(5000000000)
@@ -191,37 +193,30 @@ static void serve(struct weir__world *w, char *payload)
                                 : "rank 0 died");
 }
 
-static void watch_hub(struct weir__world *w)
+static void watch_hub(struct weir__world *w, char *payload)
 {
     uint64_t silent = weir__clock_ns() - w->last_ns;
     bool near = w->hub_host == weir__host_id();
+    bool stopped;
     char state;
 
-    if (w->conn.fd < 0 || !w->rank || silent < DOUBT_NS || silent > UINT64_MAX / 2)
+    if (w->conn.fd < 0 || !w->rank || silent < PROBE_NS || silent > UINT64_MAX / 2)
         return;
     state = near ? weir__process_state(w->hub_pid) : 0;
-    if (state == 'T')
-        lose_hub(w, WEIR__GONE_STOPPED, "rank 0 is stopped (by a signal or a debugger)");
-    else if (state == 'Z')
+    stopped = weir__stop_lasts(&w->peers[0].stop, w->hub_pid, state);
+    if (silent < DOUBT_NS)
+        return;
+    if (stopped)
+        lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
+    else if (state == 'Z' && (serve(w, payload), w->conn.fd >= 0)) /* its last words come first */
         lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
-    else if (silent > (near ? SILENT_NS : SILENT_FAR_NS))
+    else if (silent > (near || weir__beside_hears(w) ? SILENT_NS : SILENT_FAR_NS))
         lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
 }
 
 bool weir__world_is_left(const struct weir__world *w)
 {
     return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
-}
-
-/* Reports a stopped rank of this host to rank 0, which is on another host and cannot see it. */
-static void tell_hub(struct weir__world *w, int rank)
-{
-    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
-
-    weir__mutex_lock(&w->conn_lock);
-    if (w->conn.fd >= 0)
-        weir__conn_send(&w->conn, WEIR__WIRE_GONE, &m, sizeof m);
-    weir__mutex_unlock(&w->conn_lock);
 }
 
 /* Rank 0 watches the ranks of its host. If it has left or is on another host, each rank checks the
@@ -235,20 +230,22 @@ static void watch_peers(struct weir__world *w)
         return;
     for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
         int rank = w->watched = (w->watched + 1) % w->ranks;
-        const struct weir__peer *peer = &w->peers[rank];
+        struct weir__peer *peer = &w->peers[rank];
+        bool stopped;
 
         if (rank == w->rank || peer->host != weir__host_id() || atomic_load(&peer->gone))
             continue;
         state = weir__process_state(peer->pid);
+        stopped = weir__stop_lasts(&peer->stop, peer->pid, state);
         if (!left) {
-            if (state == 'T')
-                tell_hub(w, rank);
+            if (stopped)
+                weir__beside_tell(w, rank);
             continue;
         }
         snprintf(text, sizeof text, "rank %d %s", rank,
-                 state == 'T' ? "is stopped (by a signal or a debugger)" : "died");
-        if (state == 'T' || state == 'Z')
-            lose(w, rank, state == 'T' ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
+                 stopped ? "is stopped (by a signal or a debugger)" : "died");
+        if (stopped || state == 'Z')
+            lose(w, rank, stopped ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
     }
 }
 
@@ -259,9 +256,10 @@ static void *link_main(void *user)
     uint64_t beat_ns = 0;
 
     while (payload && !atomic_load(&w->stop)) {
-        struct pollfd fds[2] = {{.fd = w->wake_fd, .events = POLLIN}};
+        struct pollfd fds[2 + WEIR__BESIDE_LINES] = {{.fd = w->wake_fd, .events = POLLIN}};
         uint64_t now = weir__clock_ns();
 
+        weir__beside_look(w, fds + 2);
         weir__mutex_lock(&w->conn_lock);
         if (now - beat_ns >= BEAT_MS * UINT64_C(1000000) && w->conn.fd >= 0) {
             struct weir__wire_ping ping = {.sent_ns = now};
@@ -272,7 +270,7 @@ static void *link_main(void *user)
         fds[1] = (struct pollfd){.fd = w->conn.fd,
                                  .events = (short)(POLLIN | (w->conn.out_have ? POLLOUT : 0))};
         weir__mutex_unlock(&w->conn_lock);
-        poll(fds, 2, BEAT_MS);
+        poll(fds, 2 + WEIR__BESIDE_LINES, BEAT_MS);
         if (fds[0].revents & POLLIN)
             (void)!read(w->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         if (fds[1].revents & POLLOUT) {
@@ -282,7 +280,9 @@ static void *link_main(void *user)
         }
         if (fds[1].revents & ~POLLOUT)
             serve(w, payload);
-        watch_hub(w);
+        if (weir__beside_serve(w, fds + 2, payload))
+            lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
+        watch_hub(w, payload);
         watch_peers(w);
     }
     weir__free(payload);
@@ -421,6 +421,7 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
         return weir__fail(WEIR_EUNAVAILABLE, "cannot create an eventfd to join the ranks");
     if ((st = reach_hub(w, p, deadline_ns)))
         return st;
+    memcpy(w->beside.token, p->token, sizeof p->token);
     if (!weir__thread_start(&w->link, link_main, w))
         return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     w->links = true;
@@ -441,6 +442,7 @@ static void close_world(struct weir__world *w)
         poke(w);
         pthread_join(w->link, NULL);
     }
+    weir__beside_end(w);
     weir__world_end(w);
     weir__conn_close(&w->conn);
     weir__hub_stop(w->hub);

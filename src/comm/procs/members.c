@@ -238,12 +238,13 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     if (!(p = weir__calloc(1, sizeof *p + (size_t)nranks * sizeof *p->world_rank)))
         return weir__fail_nomem("making a group of %d ranks", nranks);
     p->world = w;
+    snprintf(p->name, sizeof p->name, "%s", name);
     p->self = self;
     p->ranks = nranks;
     memcpy(p->world_rank, ranks, (size_t)nranks * sizeof *ranks);
     for (int i = 0; i < nranks; i++)
         weir__ranks_add(&members, ranks[i]);
-    st = name_key(w, ranks, nranks, name, p->key);
+    st = name_key(w, ranks, nranks, p->name, p->key);
     /* Add it to the list now: from `open` on, other ranks can break it. */
     weir__mutex_lock(&w->lock);
     w->uses++;

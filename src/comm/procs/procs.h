@@ -31,7 +31,8 @@
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
- *     watched
+ *     watched, beside,           (beside: joiner, after it has ended)
+ *     peers[].stop
  *   offset_ns, patience, stop,   link; callers; the closing thread;  all                      atomic
  *     home->bell                 all, in other processes too
  *
@@ -85,6 +86,8 @@ weir_status weir__procs_find_place(const weir_join_options *options,
 weir_status weir__store_listen(struct weir__place_in_job *place, int *fd);
 weir_status weir__store_connect(struct weir__place_in_job *place, uint64_t deadline_ns, int *fd);
 void weir__store_forget(const struct weir__place_in_job *place);
+/* Another connection to where that one goes, which may still be on its way; -1. */
+int weir__store_connect_beside(int fd);
 
 /* ---- hub.c ---- */
 
@@ -94,10 +97,33 @@ void weir__hub_stop(struct weir__hub *hub);
 
 /* Returns the state of a process on this host: 'T' stopped, 'Z' dead, 'R' alive, 0 unknown. */
 char weir__process_state(uint32_t pid);
+/* What is known of a process whose state is read repeatedly. */
+struct weir__stop {
+    uint64_t since_ns; /* when it was first seen stopped; 0: it is not stopped */
+    uint64_t ran;      /* a hash of the run time of its main thread */
+};
+/* True if the process has been stopped for WEIR__STOPPED_NS and has not run in between. A traced
+ * process (strace, a debugger that steps) is stopped whenever it is looked at, but runs. `state` is
+ * that of weir__process_state. */
+#define WEIR__STOPPED_NS UINT64_C(300000000)
+bool weir__stop_lasts(struct weir__stop *stop, uint32_t pid, char state);
 /* Returns a number that identifies the running system and its PID namespace. */
 uint64_t weir__host_id(void);
 /* Returns the number of hardware threads on which this process may run. */
 int weir__host_threads(void);
+
+/* ---- beside.c: what tells of ranks that are stopped, where there are several hosts ---- */
+
+/* Of a rank on another host than rank 0. */
+struct weir__beside {
+    struct weir__conn hears; /* from the process beside rank 0 */
+    struct weir__conn tells; /* to the hub, until the process beside this rank has it */
+    char token[WEIR__WIRE_TOKEN];
+    bool begun;
+    int tries; /* to open `hears` */
+    uint64_t heard_ns, tried_ns;
+    int control; /* of the process beside this rank (watch/); -1 */
+};
 
 /* ---- link.c: the world ---- */
 
@@ -111,6 +137,7 @@ struct weir__peer {
     struct weir__reached *reached; /* shm: the peer's memory that is mapped here */
     struct weir__reached *shown;   /* shm: the same for the memory of its device */
     char kind[8];                  /* of its device */
+    struct weir__stop stop;        /* as the link sees it */
 };
 
 struct weir__world {
@@ -133,6 +160,7 @@ struct weir__world {
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
     int watched;               /* the last peer whose state the link has checked */
+    struct weir__beside beside;
     _Atomic int64_t offset_ns; /* of the hub's clock; measured by the fastest ping so far */
     uint64_t quickest_ns;      /* the time of that ping */
     /* Gathers that threads wait for, under conn_lock. */

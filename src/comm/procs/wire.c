@@ -37,6 +37,8 @@ static const char *check_hello(const void *payload)
 
     if (m->ranks < 1 || m->ranks > WEIR_MAX_RANKS || m->rank >= m->ranks)
         return "a rank that is out of range";
+    if (m->line >= WEIR__LINES)
+        return "a connection of no known kind";
     return ends(m->token, sizeof m->token) ? NULL : "a token without end";
 }
 

@@ -13,7 +13,7 @@
 #include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 4,
+    WEIR__WIRE_VERSION = 5,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with the terminating 0 */
@@ -30,10 +30,10 @@ enum weir__wire_type {
     WEIR__WIRE_GATHERED,  /* to each member: the blobs of all members */
     WEIR__WIRE_FAILED,    /* to each member: the gather has failed */
     WEIR__WIRE_PING,      /* to the hub */
-    WEIR__WIRE_PONG,      /* to a rank */
+    WEIR__WIRE_PONG,      /* to a rank; from an observer: it lives */
     WEIR__WIRE_ABORT,     /* to the hub, which forwards it: a group is broken */
     WEIR__WIRE_GONE,      /* to all ranks: a rank is gone; to the hub: a rank on the sender's host
-                           * is stopped */
+                           * is stopped; from the observer of rank 0: rank 0 is stopped */
     WEIR__WIRE_BYE,       /* to the hub: the rank leaves normally */
     WEIR__WIRE_CLOSES,    /* to a member of a group: the sender closes it and has sent so many
                            * messages */
@@ -46,8 +46,17 @@ struct weir__wire_header {
     uint32_t size; /* of the payload */
 };
 
+/* What a connection to the hub is for. The two others are of a rank of another host that has
+ * joined, for the processes that see who is stopped (watch/). */
+enum weir__line {
+    WEIR__LINE_RANK,
+    WEIR__LINE_TELLS, /* of the process beside that rank, which tells the hub */
+    WEIR__LINE_HEARS, /* handed to the process beside rank 0, which tells that rank */
+    WEIR__LINES,
+};
 struct weir__wire_hello {
-    uint32_t rank, ranks, pid, reserved;
+    uint32_t rank, ranks, pid;
+    uint32_t line; /* enum weir__line */
     uint64_t host; /* weir__host_id() */
     char token[WEIR__WIRE_TOKEN];
 };

@@ -46,18 +46,22 @@ static void answer(struct weir__procs_group *p, int rank)
         weir__world_send_close(p->world, p->key, p->world_rank[rank], false, c->received);
 }
 
+/* Also before the group is made here: the other rank may be quicker. */
 static void break_for(struct weir__procs_group *p, int rank, uint64_t messages,
                       struct weir__participant **woken)
 {
     char text[200];
 
     snprintf(text, sizeof text,
-             "group '%s': rank %d says that it sent %llu messages, but %llu have come, and %llu "
+             "group '%.60s': rank %d says that it sent %llu messages, but %llu have come, and %llu "
              "were announced before",
-             p->group->name, rank, (unsigned long long)messages,
+             p->name, rank, (unsigned long long)messages,
              (unsigned long long)p->counts->of[rank].received,
              (unsigned long long)p->counts->of[rank].announced);
-    weir__procs_break(p, WEIR_EINTERNAL, text, true, woken);
+    if (p->group)
+        weir__procs_break(p, WEIR_EINTERNAL, text, true, woken);
+    else
+        weir__procs_break_early(p, WEIR_EINTERNAL, text);
 }
 
 void weir__mpi_count_received(struct weir__procs_group *p, int rank)
@@ -81,8 +85,7 @@ void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uin
         return;
     }
     if (messages < c->received || (c->closes && messages != c->announced)) {
-        if (p->group)
-            break_for(p, rank, messages, woken);
+        break_for(p, rank, messages, woken);
         return;
     }
     p->counts->nclosing += !c->closes;
@@ -120,8 +123,7 @@ static bool is_over(struct weir__procs_group *p)
     return true;
 }
 
-/* Makes MPI progress: any call does, so it probes for a tag that no message has. */
-static void keep_going(const struct weir__procs_group *p)
+void weir__mpi_keep_going(const struct weir__procs_group *p)
 {
     const struct weir__mpi_api *api = p->world->mpi->api;
     int flag;
@@ -147,7 +149,7 @@ void weir__mpi_quit(struct weir__procs_group *p)
     while (weir__clock_ns() < until) {
         weir__mutex_lock(&w->lock);
         if (!(over = is_over(p)))
-            keep_going(p);
+            weir__mpi_keep_going(p);
         weir__mutex_unlock(&w->lock);
         if (over)
             return;

@@ -267,8 +267,23 @@ static void mpi_broken(struct weir__procs_group *p)
         p->world->mpi->api->comm_revoke(p->comm); /* requests end with an error */
 }
 
-/* Polls continuously while calls progress, then every 50 us to 1 ms. Without calls it does not
- * poll, except for orphans. */
+/* How long to sleep while there is no call. MPI may still hold data of a completed call for which
+ * peers wait, so it makes progress after 1, 2, 4, ... ms, and then once a second. */
+static int64_t idle_pause(const struct weir__world *w, struct weir__mpi *mpi)
+{
+    enum { DOUBLINGS = 10 };
+
+    for (const struct weir__procs_group *p = w->groups; p && mpi->idle; p = p->next)
+        if (p->comm && p->group && !atomic_load(&p->group->broken)) {
+            weir__mpi_keep_going(p);
+            break;
+        }
+    mpi->idle = weir__min(mpi->idle + 1, DOUBLINGS + 1);
+    return weir__min(mpi->orphans ? INT64_C(10000000) : INT64_MAX, INT64_C(1000000)
+                                                                       << (mpi->idle - 1));
+}
+
+/* Polls continuously while calls progress, then every 50 us to 1 ms; rarely without calls. */
 static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
                          struct weir__participant **woken)
 {
@@ -277,7 +292,8 @@ static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
     weir__mpi_bury(mpi);
     mpi->polls = *woken ? 0 : mpi->polls + 1;
     if (!calls_under_way)
-        return mpi->orphans ? INT64_C(10000000) : INT64_MAX;
+        return idle_pause(w, mpi);
+    mpi->idle = 0;
     if (mpi->polls < 50)
         return 0;
     return weir__min(INT64_C(50000) << weir__min((mpi->polls - 50) / 20, 5), INT64_C(1000000));

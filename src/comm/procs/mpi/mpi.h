@@ -13,6 +13,7 @@ struct weir__mpi {
     const struct weir__mpi_api *api;
     struct weir__mpi_call *orphans; /* calls given up whose requests MPI has not completed */
     int polls;                      /* polls since a call last progressed */
+    int idle;                       /* polls since the last call completed */
     int rank_of[];                  /* the rank in MPI_COMM_WORLD, by rank of the world */
 };
 
@@ -111,6 +112,8 @@ struct weir__mpi_counts {
 };
 
 bool weir__mpi_counts_make(struct weir__procs_group *p);
+/* Makes MPI progress: any call does, so it probes for a tag that no message has. */
+void weir__mpi_keep_going(const struct weir__procs_group *p);
 /* Counts a message that has arrived from `rank`. */
 void weir__mpi_count_received(struct weir__procs_group *p, int rank);
 void weir__mpi_quit(struct weir__procs_group *p);
