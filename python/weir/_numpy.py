@@ -97,11 +97,36 @@ def _in_numpy(function, name, args, kwargs):
     return function(*args, **{key: _values(x, name) for key, x in kwargs.items()})
 
 
+def _promoted(name, inputs):
+    """The operands in the type that NumPy computes in. That is another one than the tensors' where whole numbers are divided or
+    meet floats or other whole numbers of NumPy's. None where weir has not that type."""
+    import numpy
+
+    tensors = [x for x in inputs if isinstance(x, _C.Tensor)]
+    whole = len(inputs) > 1 and not any(t.dtype.is_floating_point for t in tensors)
+    # Python's whole numbers have the tensor's type, but beside bools.
+    weak = bool if any(t.dtype is _C.bool_ for t in tensors) else int
+    others = [x for x in inputs if not isinstance(x, _C.Tensor | weak)]
+    if not whole or not (others or name == "divide"):
+        return [_operand(x) for x in inputs]
+    kinds = [numpy.dtype(t.dtype.name) for t in tensors]
+    wide = numpy.result_type(*kinds, *(x if type(x) in (int, float) else numpy.asarray(x).dtype for x in others))
+    if name == "divide" and wide.kind in "biu":
+        wide = numpy.dtype(numpy.float64)
+    dtype = getattr(_C, "bool_" if wide.name == "bool" else wide.name, None)
+    if dtype is None:
+        return None
+    made = [_operand(x) for x in inputs]
+    return [x.cast(dtype) if isinstance(x, _C.Tensor) and x.dtype is not dtype else x for x in made]
+
+
 def array_ufunc(self, ufunc, method, *inputs, **kwargs):
     """Called by NumPy for ``numpy.exp(t)`` and ``array + t``."""
     ours = _UFUNCS.get(ufunc.__name__)
     if ours and method == "__call__" and not kwargs:
-        return ours(*map(_operand, inputs))
+        operands = _promoted(ufunc.__name__, inputs)
+        if operands is not None:
+            return ours(*operands)
     return _in_numpy(getattr(ufunc, method), ufunc.__name__, inputs, kwargs)
 
 

@@ -3,6 +3,7 @@
 import array
 import gc
 import hashlib
+import random
 import weakref
 
 import pytest
@@ -119,6 +120,33 @@ def test_functions_of_numpy_are_weirs_where_weir_has_them():
     ):  # fmt: skip
         assert isinstance(got, weir.Tensor), want
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-5)
+
+
+def test_whole_numbers_are_computed_in_the_type_that_numpy_computes_in():
+    """Quotients, floats and whole numbers of other types beside them: what weir gives has NumPy's values and type."""
+    pick, given = random.Random(0), 0
+    names = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "less", "equal", "bitwise_xor", "left_shift")
+    numbers = [2, -1, 3, True, 0, 2.0, 0.5, np.float32(2), np.float64(1.5), np.int8(3), np.uint8(200), np.int64(7)]
+    np_errors = np.seterr(all="ignore")
+    try:
+        for _ in range(600):
+            function, kind = getattr(np, pick.choice(names)), pick.choice((np.int64, np.int32, np.int8, np.uint8, np.bool_))
+            a, b = (np.array([pick.choice((0, 1, 2, 3, 7, 100, 127)) for _ in range(6)]).astype(kind) for _ in "ab")
+            t, u = weir.tensor(a), weir.tensor(b)
+            number = pick.choice(numbers)
+            ours, theirs = pick.choice((((t, u), (a, b)), ((t, b), (a, b)), ((t, number), (a, number)), ((number, t), (number, a))))
+            try:
+                got = function(*ours)
+            except (TypeError, ValueError):
+                continue  # weir has not that type, or NumPy refuses it
+            got = got.numpy() if isinstance(got, weir.Tensor) else got
+            want, given = function(*theirs), given + 1
+            assert got.dtype == want.dtype and np.array_equal(got, want, equal_nan=want.dtype.kind == "f"), (function, theirs, got)
+    finally:
+        np.seterr(**np_errors)
+    assert given > 300
+    halves = weir.compile(lambda x: np.divide(x, 2))(weir.tensor([7, -3]))
+    assert halves.dtype is weir.float64 and halves.tolist() == [3.5, -1.5]
 
 
 def test_other_functions_of_numpy_run_on_the_values():
