@@ -277,6 +277,45 @@ TEST(conv, random_convolutions_are_those_of_f64_whole_and_in_parts)
     free(local);
 }
 
+/* As many groups of one filter as are computed at once, and some more or fewer. */
+static struct problem depthwise_problem(weir_dtype dtype)
+{
+    struct problem p = {.images = 1 + below(3)};
+    struct weir__conv *c = &p.c;
+
+    *c = (struct weir__conv){.dtype = dtype, .groups = 4 + below(40), .channels = 1, .outputs = 1};
+    c->kh = chance(10) ? 11 : 1 + below(7);
+    c->kw = chance(10) ? 12 : 1 + below(7);
+    for (int i = 0; i < 2; i++) {
+        c->stride[i] = chance(50) ? 1 : 1 + below(3);
+        c->dilation[i] = chance(80) ? 1 : 1 + below(3);
+        c->padding[i] = chance(80) ? below(4) : below(30);
+    }
+    c->h = (c->kh - 1) * c->dilation[0] + 1 + below(chance(10) ? 120 : 20);
+    c->w = (c->kw - 1) * c->dilation[1] + 1 + below(chance(10) ? 300 : 40);
+    make(&p, chance(20));
+    return p;
+}
+
+TEST(conv, one_filter_a_group_is_that_of_f64_whole_and_in_parts)
+{
+    static const weir_dtype types[] = {WEIR_F32, WEIR_BF16, WEIR_F16};
+    const char *given = getenv("CONV_PROBLEMS");
+    const uint64_t problems = given ? strtoull(given, NULL, 10) : 120 / TEST_SLOWDOWN_ALONE + 20;
+    void *local = make_local();
+
+    for (uint64_t seed = 1; seed <= problems; seed++) {
+        struct problem p;
+
+        state = seed * 1000033;
+        p = depthwise_problem(types[seed % weir__countof(types)]);
+        note(&p);
+        check_all(&p, local, 1 + below(17));
+        let_go(&p);
+    }
+    free(local);
+}
+
 /* Images of which not even a few columns have room, filters of more taps than are written down, and
  * rows longer than a strip. */
 TEST(conv, sizes_at_the_limits_are_computed)
@@ -331,6 +370,27 @@ TEST(conv, sizes_at_the_limits_are_computed)
          .kw = 11,
          .stride = {1, 1},
          .padding = {5, 5},
+         .dilation = {1, 1}},
+        /* long images of which one column is read, and a column of many rows */
+        {.groups = 16,
+         .channels = 1,
+         .outputs = 1,
+         .h = 40,
+         .w = 4000,
+         .kh = 2,
+         .kw = 3,
+         .stride = {1, 4000},
+         .padding = {0, 0},
+         .dilation = {1, 1}},
+        {.groups = 17,
+         .channels = 1,
+         .outputs = 1,
+         .h = 9000,
+         .w = 1,
+         .kh = 3,
+         .kw = 1,
+         .stride = {2, 1},
+         .padding = {1, 0},
          .dilation = {1, 1}},
         {.groups = 1,
          .channels = 1,

@@ -377,6 +377,10 @@ static void run_taps(struct strip *s, const struct weir__conv_part *p)
     multiply(s, p, pack_taps, GEMM);
 }
 
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
+#include "ops/host/conv/beside.h"
+#endif
+
 /* ---- choice of the variant ---- */
 
 /* Packing panels pays if many outputs use them, and if tiles that read the copy in place would
@@ -402,6 +406,14 @@ static void conv(const struct weir__conv *c, const struct weir__conv_part *p, vo
     const int64_t packed_n = WEIR__GEMM_PACKED_N * (c->dtype == REAL_DTYPE ? 2 : 1);
     bool copied = size_strip(&s, rows, cols, INT32_MAX);
     void (*run)(struct strip *, const struct weir__conv_part *) = run_direct;
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
+    const int64_t side = beside_rows(c, p);
+
+    if (side) {
+        conv_beside(&s, p, side);
+        return;
+    }
+#endif
 
     if (p->o1 - p->o0 == 1) {
         run = run_lone;
