@@ -180,10 +180,12 @@ void weir__view_footprint(const struct weir__view *v, struct weir__footprint *f)
                          v->shape, v->stride);
 }
 
-/* Element for element; a dim of size 1 is never stepped along. */
+/* Element for element, so that each has the size of the other's; a dim of size 1 is never stepped
+ * along. */
 static bool is_same(const struct weir__view *a, const struct weir__view *b)
 {
-    bool same = a->data == b->data && a->ndim == b->ndim;
+    bool same = a->data == b->data && a->ndim == b->ndim &&
+                weir__dtype_size(a->dtype) == weir__dtype_size(b->dtype);
 
     for (int d = 0; same && d < a->ndim; d++)
         same = a->shape[d] == b->shape[d] && (a->shape[d] == 1 || a->stride[d] == b->stride[d]);
@@ -193,7 +195,7 @@ static bool is_same(const struct weir__view *a, const struct weir__view *b)
 weir_status weir__check_writable(const char *what, const struct weir__view *v)
 {
     for (int d = 0; d < v->ndim; d++)
-        if (!v->stride[d] && v->shape[d] > 1)
+        if (!v->stride[d] && v->shape[d] > 1 && weir__view_numel(v))
             return weir__fail(
                 WEIR_EINVAL,
                 "%s: the output %s is an expanded view in which several elements share memory",

@@ -1,6 +1,8 @@
 /* Report, error and autosync, and plans and copies between devices as operators. */
 #include "helpers.h"
 
+#include "device/device.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -86,6 +88,44 @@ TEST(race_modes, autosync_makes_values_right)
     }
 }
 
+static weir_status wait_at_gate(const void *args, const weir_block *block)
+{
+    (void)block;
+    while (!atomic_load(*(atomic_int *const *)args))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    return WEIR_OK;
+}
+
+/* Each is reported once, and none is left out. */
+TEST(race_modes, autosync_waits_for_all_of_many_streams)
+{
+    enum { READERS = 200 };
+    struct fixture f = open_fixture(WEIR_RACE_AUTOSYNC);
+    weir_tensor *t = new_tensor(f.a, 64);
+    weir_stream *readers[READERS];
+    atomic_int gate = 0, *at = &gate;
+    weir_race_stats stats;
+
+    CHECK_OK(weir_launch_submit(
+        f.a, &(weir_launch){.fn = wait_at_gate, .args = &at, .args_size = sizeof at}));
+    CHECK_OK(touch(f.a, "maker", t, true));
+    for (int i = 0; i < READERS; i++) {
+        CHECK_OK(weir_stream_create(f.dev, NULL, &readers[i]));
+        order(f.a, readers[i]);
+        CHECK_OK(touch(readers[i], "reader", t, false));
+    }
+    CHECK_OK(touch(f.b, "writer", t, true));
+    for (int i = 0; i < READERS; i++)
+        CHECK_GE(weir__clock_get(&f.b->taken, readers[i]->slot),
+                 weir__stream_submitted(readers[i]));
+    weir_race_get_stats(&stats, sizeof stats);
+    CHECK_EQ(stats.races, READERS + 1); /* and with the maker */
+    CHECK_EQ(stats.waits_inserted, READERS + 1);
+    atomic_store(&gate, 1);
+    weir_tensor_release(t);
+    close_fixture(&f);
+}
+
 TEST(race_modes, a_plan_is_one_operator_of_its_stream)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
@@ -146,14 +186,6 @@ TEST(race_modes, copies_between_devices_order_both)
     weir_tensor_release(y);
     CHECK_OK(weir_device_close(other));
     close_fixture(&f);
-}
-
-static weir_status wait_at_gate(const void *args, const weir_block *block)
-{
-    (void)block;
-    while (!atomic_load(*(atomic_int *const *)args))
-        nanosleep(&(struct timespec){0, 100000}, NULL);
-    return WEIR_OK;
 }
 
 /* With the checker off, so that nothing but the plan's own run can keep the promise. */

@@ -65,18 +65,21 @@ struct weir__race_operand {
     struct weir__footprint bytes;
 };
 
-/* A wait that would order the operator. */
+/* Waits that would order the operator, one for each stream. */
 struct weir__race_missing {
-    struct weir__race_name *name; /* of the stream to wait for */
-    uint64_t seq;
+    struct weir__race_wait_for {
+        struct weir__race_name *name; /* of the stream to wait for */
+        uint64_t seq;
+    } * at;
+    int n, cap;
 };
 
 /* Compares the operands with what was kept. In error mode a race is returned as WEIR_ERACE;
- * in autosync mode *missing gets what to wait for, at most `max` of them, before the operator
- * is queued: call again until it gets none. */
+ * in autosync mode *missing, empty before, gets all that there is to wait for before the operator
+ * is queued; weir__free its list. */
 weir_status weir__race_before(struct weir__race_stream s, const char *op,
                               const struct weir__race_operand *operands, int n,
-                              struct weir__race_missing *missing, int max, int *nmissing);
+                              struct weir__race_missing *missing);
 /* The operator is command `s.queued` now. */
 void weir__race_after(struct weir__race_stream s, const char *op,
                       const struct weir__race_operand *operands, int n);

@@ -70,6 +70,14 @@ struct weir__plan_channel {
     uint64_t calls;
 };
 
+/* An operand of a live node that is a constant which programs outside can reach. */
+struct weir__constant_use {
+    const char *first, *end, *most_end; /* most_end: the largest of this use and those before it */
+    const struct weir__operand *operand;
+    const struct weir__node *node;
+    bool writes;
+};
+
 struct weir_plan {
     weir_device *dev;
     weir_graph *graph; /* the plan's own */
@@ -88,6 +96,9 @@ struct weir_plan {
     int *slot_of;        /* by value: its place in bound[]; -1 if it is not bound */
     int *touch_first;    /* by slot in bound[], and one more: touch_launches[] from there on are */
     int *touch_launches; /* the launches, by their first node, that read or write it */
+    struct weir__constant_use *uses; /* run_overlap.c: by address */
+    int nuses;
+    bool writes_constants;                                 /* one of the uses is a write */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one last */
     int ninstances;
     bool frugal; /* (L) there was no memory for one that could be done without */
@@ -175,8 +186,14 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst);
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all);
 
-/* run_overlap.c: WEIR_EINVAL, with both names, if the run would write what it is also bound to
- * elsewhere. `bound` has the inputs' addresses, then the outputs'. (L) */
+/* run_overlap.c: fills plan->uses.
+ * returns  WEIR_EINVAL if the plan writes a constant whose memory another constant has, too. */
+weir_status weir__plan_find_constants(weir_plan *plan);
+/* Their addresses, when views have changed. */
+void weir__plan_measure_constants(weir_plan *plan);
+/* WEIR_EINVAL, with both names, if the run would write what it is also bound to elsewhere, or what
+ * is a constant's; or if it is bound to a constant that it writes. `bound` has the inputs'
+ * addresses, then the outputs'. (L) */
 weir_status weir__plan_check_overlap(const weir_plan *plan, char *const *bound);
 
 /* run_race.c: tells the race checker, while it is on, what a run on `caller` touches: before
