@@ -192,7 +192,8 @@ typedef struct weir_compile_options {
 } weir_compile_options;
 
 /* Compiles the graph as it is now; later changes of the graph do not affect the plan.
- * returns  WEIR_EINVAL for an unknown mode; WEIR_ECONFLICT for
+ * returns  WEIR_EINVAL for an unknown mode, or for a written constant whose memory another constant
+ *          shares (views of one tensor may share it); WEIR_ECONFLICT for
  *          single_stream against a label, with both names; WEIR_EOOM for the arena;
  *          WEIR_EIO for a dump that cannot be written;
  *          WEIR_ESHAPE for a node that does not follow the graph's dynamic sizes.
@@ -216,14 +217,15 @@ WEIR_API void weir_plan_destroy(weir_plan *plan);
 
 /* Queues one run behind the work on `stream`; work queued on `stream` afterwards sees the results.
  * Inputs and outputs are in the order they were named; an output entry of NULL gets a new tensor.
- * An output must not share memory with an input or another output.
+ * Memory that a run writes (outputs, and inputs and constants that operators update in place) must
+ * not be shared with its other inputs, outputs and constants.
  * Errors: a run counts as one piece of work of `stream`. If one of its operators fails, on any of
  * the plan's streams, then `stream` alone is in error, from this run on. The plan's other streams
  * order the run and limit its cores, but exchange no errors with it: an earlier error on one of
  * them does not stop the run, and stays there.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE before anything is queued, naming the input, or the
- *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for an output in the
- *          memory of an input or of another output, naming both. If a GPU's driver fails while the
+ *          node that the sizes of dynamic inputs do not fit; WEIR_EINVAL for memory that is
+ *          written and shared, naming both tensors. If a GPU's driver fails while the
  *          run is being queued, its streams are in error and the groups whose collectives had not
  *          been queued yet are broken.
  * threads  any, also several at once on several streams. */

@@ -158,6 +158,13 @@ struct weir__op {
                                  const weir_block *block);
 };
 
+/* Whether an operator may write the very view that it reads: it then reads each element before it
+ * writes that element, or packs the data that it sends. */
+static inline bool weir__op_takes_same(const struct weir__op *op)
+{
+    return op->flags & (WEIR__OP_ELEMENTWISE | WEIR__OP_JOINS | WEIR__OP_COLLECTIVE);
+}
+
 /* Sets the defaults that prepare starts from. */
 static inline void weir__work_init(struct weir__work *work, const struct weir__op *op)
 {

@@ -2,7 +2,7 @@
 #include "comm/comm.h"
 #include "tensor/tensor.h"
 
-enum { FEW = 16, ROUNDS = 8 };
+enum { FEW = 16 };
 
 static void describe(const struct weir__access *a, struct weir__race_operand *o)
 {
@@ -20,32 +20,34 @@ static void describe(const struct weir__access *a, struct weir__race_operand *o)
     weir__view_footprint(v, &o->bytes);
 }
 
-/* Queues the waits that autosync asks for. Each one also orders the stream after everything its
- * source was ordered after, so a few rounds are enough. */
+/* Orders the stream after a command of another stream. */
+static weir_status wait_for(weir_stream *s, const struct weir__race_wait_for *missing)
+{
+    weir_stream *source = weir__containerof(missing->name, weir_stream, race);
+    weir_status st;
+
+    if (source->dev != s->dev) {
+        weir__log(WEIR_LOG_WARN, "autosync cannot order %s after %s: wait on the host",
+                  s->dev->props.name, source->dev->props.name);
+        return WEIR_OK;
+    }
+    if ((st = weir__clock_reserve(&s->clock, source->slot + 1)))
+        return st;
+    return weir__stream_wait_mark(s, (struct weir__mark){source, missing->seq}, NULL,
+                                  WEIR__WAIT_ERRORS);
+}
+
+/* Queues the waits that autosync asks for. */
 static weir_status order(weir_stream *s, const char *op, const struct weir__race_operand *operands,
                          int n)
 {
-    for (int round = 0; round < ROUNDS; round++) {
-        struct weir__race_missing missing[FEW];
-        int nmissing;
-        weir_status st =
-            weir__race_before(weir__stream_race(s), op, operands, n, missing, FEW, &nmissing);
+    struct weir__race_missing missing = {0};
+    weir_status st = weir__race_before(weir__stream_race(s), op, operands, n, &missing);
 
-        if (st || !nmissing)
-            return st;
-        for (int i = 0; i < nmissing; i++) {
-            weir_stream *source = weir__containerof(missing[i].name, weir_stream, race);
-
-            if (source->dev != s->dev)
-                weir__log(WEIR_LOG_WARN, "autosync cannot order %s after %s: wait on the host",
-                          s->dev->props.name, source->dev->props.name);
-            else if ((st = weir__clock_reserve(&s->clock, source->slot + 1)) ||
-                     (st = weir__stream_wait_mark(s, (struct weir__mark){source, missing[i].seq},
-                                                  NULL, WEIR__WAIT_ERRORS)))
-                return st;
-        }
-    }
-    return WEIR_OK;
+    for (int i = 0; i < missing.n && !st; i++)
+        st = wait_for(s, &missing.at[i]);
+    weir__free(missing.at);
+    return st;
 }
 
 /* Operands of one operator; a fixed array is enough for most. */

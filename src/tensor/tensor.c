@@ -180,11 +180,12 @@ void weir__view_footprint(const struct weir__view *v, struct weir__footprint *f)
                          v->shape, v->stride);
 }
 
-/* Whether the views have the same elements in the same places; the stride of a dim of size 1 does
- * not matter. */
+/* Whether the views have the same elements, of the same size, in the same places; the stride of a
+ * dim of size 1 does not matter. */
 static bool is_same(const struct weir__view *a, const struct weir__view *b)
 {
-    bool same = a->data == b->data && a->ndim == b->ndim;
+    bool same = a->data == b->data && a->ndim == b->ndim &&
+                weir__dtype_size(a->dtype) == weir__dtype_size(b->dtype);
 
     for (int d = 0; same && d < a->ndim; d++)
         same = a->shape[d] == b->shape[d] && (a->shape[d] == 1 || a->stride[d] == b->stride[d]);
@@ -194,7 +195,7 @@ static bool is_same(const struct weir__view *a, const struct weir__view *b)
 weir_status weir__check_writable(const char *what, const struct weir__view *v)
 {
     for (int d = 0; d < v->ndim; d++)
-        if (!v->stride[d] && v->shape[d] > 1)
+        if (!v->stride[d] && v->shape[d] > 1 && weir__view_numel(v))
             return weir__fail(
                 WEIR_EINVAL,
                 "%s: the output %s is an expanded view in which several elements share memory",
@@ -203,30 +204,30 @@ weir_status weir__check_writable(const char *what, const struct weir__view *v)
 }
 
 weir_status weir__check_views(const char *what, const struct weir__view *written,
-                              const struct weir__view *read)
+                              const struct weir__view *read, bool same)
 {
     struct weir__footprint wrote, reads;
 
-    if (is_same(written, read))
+    if (same && is_same(written, read))
         return WEIR_OK;
     weir__view_footprint(written, &wrote);
     weir__view_footprint(read, &reads);
     if (!weir__footprint_overlaps(&wrote, &reads))
         return WEIR_OK;
-    return weir__fail(WEIR_EINVAL,
-                      "%s: the output %s overlaps the input %s, but is not the same view", what,
-                      weir__view_text(written).text, weir__view_text(read).text);
+    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps the input %s%s", what,
+                      weir__view_text(written).text, weir__view_text(read).text,
+                      same ? ", but is not the same view" : "");
 }
 
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
-                                const weir_tensor *read)
+                                const weir_tensor *read, bool same)
 {
     /* Memory from outside may have two handles with different buffers; memory of the pool has
      * one. */
     if (read->buffer != written->buffer && read->buffer->state != WEIR__EXTERNAL &&
         written->buffer->state != WEIR__EXTERNAL)
         return WEIR_OK;
-    return weir__check_views(what, &written->view, &read->view);
+    return weir__check_views(what, &written->view, &read->view, same);
 }
 
 /* ---- public ---- */

@@ -44,14 +44,14 @@ void weir__view_footprint(const struct weir__view *view, struct weir__footprint 
 
 /* returns  WEIR_EINVAL if several elements of the written view share memory. */
 weir_status weir__check_writable(const char *what, const struct weir__view *written);
-/* Checks that the written view is the same as the read one, of the same memory, or shares no memory
- * with it.
+/* Checks that the written view shares no memory with the read one. With `same` it may also be the
+ * very same view: for operators that read an element before they write it, and no other.
  * returns  WEIR_EINVAL naming `what` and both. */
 weir_status weir__check_views(const char *what, const struct weir__view *written,
-                              const struct weir__view *read);
+                              const struct weir__view *read, bool same);
 /* The same for tensors. */
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
-                                const weir_tensor *read);
+                                const weir_tensor *read, bool same);
 
 /* Makes `s` wait for the work that wait_tensor or a write from the host attached to the buffer.
  * (L) */

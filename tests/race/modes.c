@@ -1,6 +1,8 @@
 /* Report, error and autosync, and plans and copies between devices as operators. */
 #include "helpers.h"
 
+#include "device/device.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -86,6 +88,44 @@ TEST(race_modes, autosync_makes_values_right)
     }
 }
 
+static weir_status wait_at_gate(const void *args, const weir_block *block)
+{
+    (void)block;
+    while (!atomic_load(*(atomic_int *const *)args))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    return WEIR_OK;
+}
+
+/* Each is reported once, and none is left out. */
+TEST(race_modes, autosync_waits_for_all_of_many_streams)
+{
+    enum { READERS = 200 };
+    struct fixture f = open_fixture(WEIR_RACE_AUTOSYNC);
+    weir_tensor *t = new_tensor(f.a, 64);
+    weir_stream *readers[READERS];
+    atomic_int gate = 0, *at = &gate;
+    weir_race_stats stats;
+
+    CHECK_OK(weir_launch_submit(
+        f.a, &(weir_launch){.fn = wait_at_gate, .args = &at, .args_size = sizeof at}));
+    CHECK_OK(touch(f.a, "maker", t, true));
+    for (int i = 0; i < READERS; i++) {
+        CHECK_OK(weir_stream_create(f.dev, NULL, &readers[i]));
+        order(f.a, readers[i]);
+        CHECK_OK(touch(readers[i], "reader", t, false));
+    }
+    CHECK_OK(touch(f.b, "writer", t, true));
+    for (int i = 0; i < READERS; i++)
+        CHECK_GE(weir__clock_get(&f.b->taken, readers[i]->slot),
+                 weir__stream_submitted(readers[i]));
+    weir_race_get_stats(&stats, sizeof stats);
+    CHECK_EQ(stats.races, READERS + 1); /* and with the maker */
+    CHECK_EQ(stats.waits_inserted, READERS + 1);
+    atomic_store(&gate, 1);
+    weir_tensor_release(t);
+    close_fixture(&f);
+}
+
 TEST(race_modes, a_plan_is_one_operator_of_its_stream)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
@@ -127,6 +167,44 @@ TEST(race_modes, a_plan_is_one_operator_of_its_stream)
     close_fixture(&f);
 }
 
+TEST(race_modes, a_plan_uses_the_part_of_a_constant_that_its_nodes_do)
+{
+    struct fixture f = open_fixture(WEIR_RACE_REPORT);
+    weir_tensor *whole = new_tensor(f.a, 64), *head, *tail, *in, *out, *x = new_tensor(f.a, 32);
+    weir_tensor *result = NULL;
+    const int64_t n = 32;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(touch(f.a, "maker", whole, true));
+    order(f.a, f.b);
+    order(f.a, f.c);
+    CHECK_OK(weir_tensor_slice(whole, 0, 0, 32, 1, &head));
+    CHECK_OK(weir_tensor_slice(whole, 0, 32, 64, 1, &tail));
+    CHECK_OK(weir_graph_create(f.dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &in));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(in, head, &out));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", out));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_OK(touch(f.c, "other part", tail, true));
+    CHECK_EQ(races(), 0);
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_EQ(races(), 0);
+    CHECK_OK(touch(f.c, "the same part", head, true));
+    CHECK_EQ(races(), 1);
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_EQ(races(), 2);
+    for (size_t i = 0; i < 7; i++)
+        weir_tensor_release((weir_tensor *[]){whole, head, tail, in, out, x, result}[i]);
+    CHECK_OK(weir_device_sync(f.dev));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    close_fixture(&f);
+}
+
 TEST(race_modes, copies_between_devices_order_both)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
@@ -146,14 +224,6 @@ TEST(race_modes, copies_between_devices_order_both)
     weir_tensor_release(y);
     CHECK_OK(weir_device_close(other));
     close_fixture(&f);
-}
-
-static weir_status wait_at_gate(const void *args, const weir_block *block)
-{
-    (void)block;
-    while (!atomic_load(*(atomic_int *const *)args))
-        nanosleep(&(struct timespec){0, 100000}, NULL);
-    return WEIR_OK;
 }
 
 /* With the checker off, so that nothing but the plan's own run can keep the promise. */

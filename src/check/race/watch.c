@@ -212,17 +212,19 @@ static void log_found(struct weir__text *text)
 }
 
 /* Asks for a wait. Per stream only the newest command is asked for: it implies the earlier ones. */
-static void ask(struct weir__race_missing *missing, int max, int *n, struct weir__race_name *name,
-                uint64_t seq)
+static weir_status ask(struct weir__race_missing *missing, struct weir__race_name *name,
+                       uint64_t seq)
 {
-    for (int i = 0; i < *n; i++)
-        if (missing[i].name == name) {
-            if (missing[i].seq < seq)
-                missing[i].seq = seq;
-            return;
+    for (int i = 0; i < missing->n; i++)
+        if (missing->at[i].name == name) {
+            if (missing->at[i].seq < seq)
+                missing->at[i].seq = seq;
+            return WEIR_OK;
         }
-    if (*n < max)
-        missing[(*n)++] = (struct weir__race_missing){name, seq};
+    if (!weir__grow(&missing->at, missing->n, &missing->cap, sizeof *missing->at))
+        return WEIR_ENOMEM;
+    missing->at[missing->n++] = (struct weir__race_wait_for){name, seq};
+    return WEIR_OK;
 }
 
 /* A comparison of an operator that is about to be queued with the accesses of a region. */
@@ -232,7 +234,6 @@ struct comparison {
     uint64_t seq;
     const char *op;
     struct weir__race_missing *missing;
-    int max, *nmissing;
     struct weir__text *text;
 };
 
@@ -253,8 +254,8 @@ static __attribute__((noinline)) weir_status report(const struct comparison *c,
                        .times = 1};
     found(&race, c->text);
     if (c->mode == WEIR_RACE_AUTOSYNC)
-        ask(c->missing, c->max, c->nmissing, watch.names[r->stream].name, r->seq);
-    else if (c->mode == WEIR_RACE_ERROR)
+        return ask(c->missing, watch.names[r->stream].name, r->seq);
+    if (c->mode == WEIR_RACE_ERROR)
         return weir__fail(WEIR_ERACE, "%s: let stream '%s' wait for it first",
                           c->text->data ? c->text->data : c->op, race.second.stream);
     return WEIR_OK;
@@ -275,18 +276,17 @@ static weir_status compare(const struct comparison *c, const struct weir__race_r
 
 weir_status weir__race_before(struct weir__race_stream s, const char *op,
                               const struct weir__race_operand *operands, int n,
-                              struct weir__race_missing *missing, int max, int *nmissing)
+                              struct weir__race_missing *missing)
 {
     weir_race_mode mode = weir_race_get_mode();
     struct weir__text text = {0};
     weir_status st = WEIR_OK;
     int id;
 
-    *nmissing = 0;
     weir__mutex_lock(&watch.lock);
     id = id_of(s);
 
-    const struct comparison c = {mode, id, s.queued + 1, op, missing, max, nmissing, &text};
+    const struct comparison c = {mode, id, s.queued + 1, op, missing, &text};
 
     for (int i = 0; i < n && id >= 0 && !st; i++) {
         const struct weir__race_operand *o = &operands[i];

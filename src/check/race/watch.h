@@ -67,18 +67,21 @@ struct weir__race_operand {
     struct weir__footprint bytes;
 };
 
-/* A wait that the operator needs. */
+/* The waits that an operator needs, one for each stream. */
 struct weir__race_missing {
-    struct weir__race_name *name; /* of the stream to wait for */
-    uint64_t seq;
+    struct weir__race_wait_for {
+        struct weir__race_name *name; /* of the stream to wait for */
+        uint64_t seq;
+    } * at;
+    int n, cap;
 };
 
 /* Compares the operands with the kept accesses, before the operator is queued. In error mode a race
- * returns WEIR_ERACE. In autosync mode `missing` gets at most `max` waits that the caller must
- * queue first; the caller then calls again, until *nmissing is 0. */
+ * returns WEIR_ERACE. In autosync mode `missing`, which must be empty, gets all waits that the
+ * caller must queue first; the caller frees missing->at with weir__free. */
 weir_status weir__race_before(struct weir__race_stream s, const char *op,
                               const struct weir__race_operand *operands, int n,
-                              struct weir__race_missing *missing, int max, int *nmissing);
+                              struct weir__race_missing *missing);
 /* Records the accesses of the operator, which has been queued as command `s.queued`. */
 void weir__race_after(struct weir__race_stream s, const char *op,
                       const struct weir__race_operand *operands, int n);

@@ -179,6 +179,8 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *tensor, struct weir_
 /* Turns a tensor whose only handle the caller holds into a constant that nobody else can write.
  * Replaces the handle by one of the graph's; on an error the handle stays. */
 weir_status weir__graph_literal(weir_graph *g, weir_tensor **tensor);
+/* Removes the literal that was made last, if the node that should fill it could not be added. */
+void weir__graph_drop_literal(weir_graph *g);
 /* Adds a node whose operands are given as tensors. Results go to out[], or are written to
  * into[]. */
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,

@@ -341,8 +341,8 @@ weir_status weir__plan_build(weir_graph *own, const weir_compile_options *option
                    !placed && !crossing_pays(&plan->c);
     plan->nlanes = plan->merged ? 1 : plan->c.nstreams;
     if ((st = find_external(plan)) || (st = find_streams(plan)) ||
-        (st = weir__plan_find_literals(plan)) || (st = first_instance(plan)) ||
-        (st = list_plan(plan, stages)))
+        (st = weir__plan_find_literals(plan)) || (st = weir__plan_find_constants(plan)) ||
+        (st = first_instance(plan)) || (st = list_plan(plan, stages)))
         goto destroy;
     forget_texts(&plan->c.options);
     *out = plan;
@@ -427,6 +427,7 @@ static void free_plan(struct weir__leftover *leftover)
     weir__free(plan->slot_of);
     weir__free(plan->touch_first);
     weir__free(plan->touch_launches);
+    weir__free(plan->uses);
     weir_graph_destroy(plan->graph);
     weir__free(plan);
 }

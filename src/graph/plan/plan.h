@@ -69,6 +69,14 @@ struct weir__plan_channel {
     uint64_t calls;
 };
 
+/* An operand of a live node that is a constant which programs outside can reach. */
+struct weir__constant_use {
+    const char *first, *end, *most_end; /* most_end: the largest of this use and those before it */
+    const struct weir__operand *operand;
+    const struct weir__node *node;
+    bool writes;
+};
+
 struct weir_plan {
     weir_device *dev;
     weir_graph *graph; /* owned by the plan */
@@ -88,6 +96,9 @@ struct weir_plan {
     int *touch_first;    /* by index in bound[], plus one entry: start of its launches in
                           * touch_launches[] */
     int *touch_launches; /* first nodes of the launches that read or write it */
+    struct weir__constant_use *uses;                       /* run_overlap.c: sorted by address */
+    int nuses;
+    bool writes_constants;                                 /* one of the uses is a write */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one is at the end */
     int ninstances;
     bool frugal; /* (L) memory was short for an optional instance: make no more */
@@ -175,8 +186,14 @@ void weir__instance_free(weir_plan *plan, struct weir__instance *inst);
 weir_status weir__instance_rebind(weir_plan *plan, struct weir__instance *inst, char *const *bound,
                                   const weir_cores *limits, bool all);
 
-/* run_overlap.c: WEIR_EINVAL, with both names, if the run would write memory that is also bound to
- * another input or output. `bound` has the inputs' addresses, then the outputs'. (L) */
+/* run_overlap.c: fills plan->uses.
+ * returns  WEIR_EINVAL if the plan writes a constant whose memory another constant shares. */
+weir_status weir__plan_find_constants(weir_plan *plan);
+/* Updates the addresses in plan->uses after views have changed. */
+void weir__plan_measure_constants(weir_plan *plan);
+/* Returns WEIR_EINVAL, with both names, if the run would write memory that is also bound to another
+ * input or output or belongs to a constant, or if it is bound to a constant that it writes. `bound`
+ * has the inputs' addresses, then the outputs'. (L) */
 weir_status weir__plan_check_overlap(const weir_plan *plan, char *const *bound);
 
 /* run_race.c: tells the race checker, while it is on, what a run on `caller` accesses: once before

@@ -271,7 +271,9 @@ weir_status weir__plan_resize(weir_plan *plan, const int64_t *const *sizes, bool
         return st;
     if (*fits && (st = weir__fuse_holds(&plan->c, e->reached, fits)))
         return st;
-    if (*fits)
+    if (*fits) {
+        weir__plan_measure_constants(plan);
         mark_stale(plan);
+    }
     return WEIR_OK;
 }

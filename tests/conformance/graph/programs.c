@@ -8,10 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Runs the program from inputs to values; values that nothing needs any more are let go. */
-static weir_status run_program(struct program *p, weir_device *dev, const struct sizes *sizes,
-                               weir_tensor **values, bool scopes, bool let_go, bool skip,
-                               int *failed)
+weir_status program_run(struct program *p, weir_device *dev, const struct sizes *sizes,
+                        weir_tensor **values, bool scopes, bool let_go, bool skip, int *failed)
 {
     int last[MAX_VALUES];
     weir_status st;
@@ -51,8 +49,7 @@ void program_release(weir_tensor **values, int n)
     }
 }
 
-/* Results that are constants are none of a graph. */
-static bool is_result(const struct program *p, weir_tensor *const *values, int i)
+bool program_has_result(const struct program *p, weir_tensor *const *values, int i)
 {
     int v = p->results[i];
 
@@ -60,7 +57,7 @@ static bool is_result(const struct program *p, weir_tensor *const *values, int i
            (p->base[v] < p->ninputs - p->nconstants || p->base[v] >= p->ninputs);
 }
 
-static struct sizes name_sizes(const struct program *p, weir_graph *g)
+struct sizes program_name_sizes(const struct program *p, weir_graph *g)
 {
     struct sizes s;
 
@@ -86,7 +83,7 @@ weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *co
 
     for (;;) {
         CHECK_OK(weir_graph_create(dev, &g));
-        sizes = name_sizes(p, g);
+        sizes = program_name_sizes(p, g);
         for (int i = 0; i < p->ninputs; i++) {
             int64_t shape[4];
 
@@ -99,7 +96,7 @@ weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *co
                 values[i] = weir_tensor_retain(constants[i]);
         }
         CHECK_OK(weir_graph_begin(g));
-        st = run_program(p, dev, &sizes, values, true, let_go, false, &failed);
+        st = program_run(p, dev, &sizes, values, true, let_go, false, &failed);
         CHECK_OK(weir_graph_end(g));
         if (!st)
             break;
@@ -113,7 +110,7 @@ weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *co
         weir_graph_destroy(g);
     }
     for (int i = 0; i < p->nresults; i++)
-        if (is_result(p, values, i)) {
+        if (program_has_result(p, values, i)) {
             snprintf(name, sizeof name, "y%d", i);
             CHECK_OK(weir_graph_output(g, name, values[p->results[i]]));
         }
@@ -121,8 +118,8 @@ weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *co
     return g;
 }
 
-static void check_equal(const struct program *p, const char *what, int v, weir_tensor *want,
-                        weir_tensor *got)
+void program_check_equal(const struct program *p, const char *what, int v, weir_tensor *want,
+                         weir_tensor *got)
 {
     size_t size, size2;
     unsigned char *a = read_bytes(want, &size), *b = read_bytes(got, &size2);
@@ -187,7 +184,7 @@ void program_compare(struct program *p, weir_device *dev, weir_plan *plan, weir_
         if (i < nin)
             in[i] = within(program_input(p, dev, i, open, round), at);
     }
-    if (run_program(p, dev, &sizes, values, false, false, p->open, &failed)) {
+    if (program_run(p, dev, &sizes, values, false, false, p->open, &failed)) {
         if (step_reads_nothing(&p->steps[failed], values)) { /* nor can the plan run at this size */
             program_release(values, p->nvalues);
             program_release(in, nin);
@@ -198,7 +195,7 @@ void program_compare(struct program *p, weir_device *dev, weir_plan *plan, weir_
     for (int i = 0; i < p->nresults; i++) {
         weir_tensor *y = values[p->results[i]];
 
-        if (failed < 0 ? !is_result(p, values, i) : false)
+        if (failed < 0 ? !program_has_result(p, values, i) : false)
             continue;
         if (round & 1 && y) {
             CHECK_OK(weir_tensor_empty(stream, weir_tensor_dtype(y), weir_tensor_ndim(y),
@@ -221,10 +218,10 @@ void program_compare(struct program *p, weir_device *dev, weir_plan *plan, weir_
     if (!st && failed < 0) {
         nout = 0;
         for (int i = 0; i < p->nresults; i++)
-            if (is_result(p, values, i))
-                check_equal(p, what, p->results[i], values[p->results[i]], out[nout++]);
+            if (program_has_result(p, values, i))
+                program_check_equal(p, what, p->results[i], values[p->results[i]], out[nout++]);
         for (int i = 0; i < nin; i++)
-            check_equal(p, what, i, values[i], in[i]);
+            program_check_equal(p, what, i, values[i], in[i]);
     }
     if (!st && failed >= 0 && getenv("PROGRAM_SHOW"))
         fprintf(stderr, "ran though %d does not\n", failed);
@@ -356,14 +353,14 @@ static void compare_streams(weir_device *dev, uint64_t seed, bool open)
     for (int way = 0; way < 2; way++) {
         for (int i = 0; i < p->ninputs; i++)
             values[way][i] = program_input(p, dev, i, p->example, 0);
-        if (run_program(p, dev, &sizes, values[way], way, way, false, &failed))
+        if (program_run(p, dev, &sizes, values[way], way, way, false, &failed))
             FAIL("step %d %s: %s", failed, step_text(&p->steps[failed]), weir_last_error());
     }
     CHECK_OK(weir_race_set_mode(WEIR_RACE_OFF));
     CHECK_OK(weir_device_sync(dev));
     for (int v = 0; v < p->nvalues; v++)
         if (values[0][v] && values[1][v])
-            check_equal(p, "streams", v, values[0][v], values[1][v]);
+            program_check_equal(p, "streams", v, values[0][v], values[1][v]);
     program_release(values[0], p->nvalues);
     program_release(values[1], p->nvalues);
     free(p);

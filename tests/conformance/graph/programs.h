@@ -7,7 +7,7 @@
 
 enum { MAX_STEPS = 64, MAX_INPUTS = 6, MAX_VALUES = MAX_INPUTS + 2 * MAX_STEPS, MAX_RESULTS = 8 };
 /* How many operators the lists of weir/ops.h have. */
-enum { UNARIES = 13, BINARIES = 7, COMPARES = 6, REDUCES = 4 };
+enum { UNARIES = 13, BINARIES = 7, COMPARES = 6, REDUCES = 4, BITWISES = 5, SCANS = 4 };
 
 /* Kinds of steps. */
 enum kind {
@@ -50,6 +50,11 @@ enum kind {
     EXPERTS,
     CONV,
     GROUPED,
+    BITWISE,
+    TRUTH_INTO,
+    SCAN,
+    CHOICE,
+    EXPERT_SUM,
     KINDS
 };
 
@@ -72,6 +77,8 @@ struct program {
     bool super_kernels;
     bool has_index;          /* an operator needs elements to read */
     bool open, anonymous;    /* some sizes are open, and have no name */
+    bool writes_constants;   /* steps may */
+    bool extreme;            /* numbers at the ends of types, infinite ones, NaN */
     int ninputs, nconstants; /* constants are the last of the inputs */
     weir_dtype type[MAX_INPUTS];
     int ndim[MAX_INPUTS];
@@ -93,6 +100,8 @@ struct sizes sizes_of(int64_t open);
 
 /* A program for the device, made by trying its steps on it. */
 void program_make(struct program *p, weir_device *dev, uint64_t seed, bool open);
+/* The same without open sizes, where steps may write to constants. */
+void program_make_writing(struct program *p, weir_device *dev, uint64_t seed);
 /* An input of the program filled with numbers, where the open size is `open`. */
 weir_tensor *program_input(const struct program *p, weir_device *dev, int i, int64_t open,
                            uint64_t round);

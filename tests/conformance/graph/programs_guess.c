@@ -1,6 +1,8 @@
 /* Guesses at operands and numbers that an operator takes. */
 #include "conformance/graph/programs_maker.h"
 
+#include <math.h>
+
 /* A value that is there, recent ones more often. */
 static int any(struct maker *m)
 {
@@ -19,6 +21,15 @@ static int any_float(struct maker *m)
     int v = any(m);
 
     for (int i = 0; i < 8 && !is_float(m, v); i++)
+        v = any(m);
+    return v;
+}
+
+static int any_whole(struct maker *m)
+{
+    int v = any(m);
+
+    for (int i = 0; i < 8 && is_float(m, v); i++)
         v = any(m);
     return v;
 }
@@ -93,7 +104,13 @@ static int64_t last_index(const struct maker *m, int v, int64_t dim)
 static double small(struct maker *m)
 {
     static const double numbers[] = {-2, -1, 0, 1, 2, 3};
+    static const double extremes[] = {NAN,   INFINITY,   -INFINITY,   -0.0,   0x1p-149,   3.4e38,
+                                      127,   128,        -129,        255,    256,        0.5,
+                                      65520, 2147483647, -2147483648, 0x1p63, -0x1p63,    1e-310,
+                                      -0.5,  31,         32,          7,      0x1p53 - 1, 63};
 
+    if (m->p->extreme && rng_chance(&m->rng, 40))
+        return extremes[below(m, countof(extremes))];
     return numbers[below(m, 6)];
 }
 
@@ -200,8 +217,8 @@ void maker_guess(struct maker *m, struct step *s)
         s->in[1] = like(m, x, -1);
         break;
     case CLAMP:
-        s->real[0] = -1.5;
-        s->real[1] = 2.5;
+        s->real[0] = m->p->extreme ? small(m) : -1.5;
+        s->real[1] = m->p->extreme ? small(m) : 2.5;
         break;
     case WHERE:
         s->in[1] = x;
@@ -218,7 +235,7 @@ void maker_guess(struct maker *m, struct step *s)
         break;
     case FILL:
         s->nout = 0;
-        s->real[0] = below(m, 3);
+        s->real[0] = m->p->extreme ? small(m) : below(m, 3);
         break;
     case ARANGE:
         s->nin = 0;
@@ -375,8 +392,60 @@ void maker_guess(struct maker *m, struct step *s)
         x = sized(m, WEIR_F32, 1, m->sizes[below(m, 4)], 4);
         s->in[1] = sized(m, WEIR_F32, 3, size_at(m, x, 3), 4);
         s->nin = 2;
+        s->size[0] = below(m, 3);
         s->size[1] = below(m, 3);
         s->size[2] = below(m, 3);
+        s->size[3] = below(m, 3);
+        s->which = below(m, 3) | below(m, 3) << 2 | below(m, 3) << 4;
+        if (rng_chance(&m->rng, 30)) {
+            s->nin = 3;
+            s->in[2] = sized(m, WEIR_F32, 1, size_at(m, s->in[1], 4), 1);
+        }
+        break;
+    case BITWISE:
+        s->which = below(m, BITWISES + 1);
+        x = rng_chance(&m->rng, 90) ? any_whole(m) : x;
+        s->in[1] = like(m, x, -1);
+        s->nin = s->which == BITWISES ? 1 : 1 + below(m, 2);
+        s->real[0] = small(m);
+        break;
+    case TRUTH_INTO:
+        s->nout = 0;
+        s->which = below(m, COMPARES + BITWISES + 1);
+        x = s->which < COMPARES ? like(m, x, WEIR_BOOL) : any_whole(m);
+        s->in[1] = like(m, x, s->which < COMPARES ? (int)types[below(m, countof(types))] : -1);
+        s->in[2] = like(m, s->in[1], -1);
+        s->nin = s->which == COMPARES + BITWISES ? 2 : 2 + below(m, 2);
+        s->real[0] = small(m);
+        break;
+    case SCAN:
+        s->which = below(m, SCANS);
+        s->size[0] = any_dim(m, x);
+        s->nout = s->which < 2 ? 1 : 2;
+        break;
+    case CHOICE:
+        x = any_float(m);
+        s->which = below(m, 8);
+        s->size[0] = 1 + below(m, 3);
+        s->size[1] = below(m, 3);
+        s->size[2] = below(m, 3);
+        s->size[3] = below(m, 3);
+        s->real[0] = -(double)below(m, 2);
+        s->real[1] = 1e-20;
+        s->nin = 1 + below(m, 2);
+        s->in[1] = sized(m, rng_chance(&m->rng, 50) ? WEIR_F32 : (int)types[below(m, 4)], 1,
+                         size_at(m, x, 1), 1);
+        s->nout = 2;
+        break;
+    case EXPERT_SUM:
+        x = any_float(m);
+        s->in[1] =
+            sized(m, rng_chance(&m->rng, 50) ? WEIR_I64 : WEIR_I32, 1, m->sizes[below(m, 4)], 2);
+        s->in[2] =
+            sized(m, rng_chance(&m->rng, 50) ? WEIR_F32 : (int)weir_tensor_dtype(m->values[x]), 1,
+                  size_at(m, s->in[1], 1), 2);
+        s->nin = 2 + below(m, 2);
+        s->size[4] = last_index(m, x, 0);
         break;
     case GROUPED:
         x = any_float(m);

@@ -1,19 +1,22 @@
 /* Making programs: what the device refuses is left out. */
 #include "conformance/graph/programs_maker.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { MANY_TRIES = 40 * MAX_STEPS };
 
 /* How often each kind is tried. */
 static const int weights[KINDS] = {
-    [UNARY] = 10,    [BINARY] = 14, [SCALAR] = 6,  [INTO] = 5,      [COMPARE] = 3,   [CLAMP] = 2,
-    [WHERE] = 3,     [SWIGLU] = 2,  [CAST] = 6,    [FILL] = 2,      [ARANGE] = 1,    [COPY] = 4,
-    [COPY_INTO] = 6, [CONCAT] = 5,  [MATMUL] = 8,  [LINEAR] = 4,    [ATTENTION] = 4, [REDUCE] = 7,
-    [ARGMAX] = 1,    [SOFTMAX] = 5, [NORM] = 6,    [EMBEDDING] = 3, [GATHER] = 3,    [SCATTER] = 4,
-    [SORT] = 2,      [NONZERO] = 1, [GATING] = 1,  [ROTARY] = 4,    [RANDOM] = 1,    [SLICE] = 12,
-    [PERMUTE] = 8,   [RESHAPE] = 6, [EXPAND] = 5,  [SQUEEZE] = 3,   [INDICES] = 3,   [WAIT] = 1,
-    [EXPERTS] = 1,   [CONV] = 1,    [GROUPED] = 2,
+    [UNARY] = 10,     [BINARY] = 14,   [SCALAR] = 6,    [INTO] = 5,       [COMPARE] = 3,
+    [CLAMP] = 2,      [WHERE] = 3,     [SWIGLU] = 2,    [CAST] = 6,       [FILL] = 2,
+    [ARANGE] = 1,     [COPY] = 4,      [COPY_INTO] = 6, [CONCAT] = 5,     [MATMUL] = 8,
+    [LINEAR] = 4,     [ATTENTION] = 4, [REDUCE] = 7,    [ARGMAX] = 1,     [SOFTMAX] = 5,
+    [NORM] = 6,       [EMBEDDING] = 3, [GATHER] = 3,    [SCATTER] = 4,    [SORT] = 2,
+    [NONZERO] = 1,    [GATING] = 1,    [ROTARY] = 4,    [RANDOM] = 1,     [SLICE] = 12,
+    [PERMUTE] = 8,    [RESHAPE] = 6,   [EXPAND] = 5,    [SQUEEZE] = 3,    [INDICES] = 3,
+    [WAIT] = 1,       [EXPERTS] = 1,   [CONV] = 2,      [GROUPED] = 2,    [BITWISE] = 5,
+    [TRUTH_INTO] = 2, [SCAN] = 3,      [CHOICE] = 1,    [EXPERT_SUM] = 2,
 };
 
 static bool is_alias(const struct step *s)
@@ -73,8 +76,9 @@ static void try_step(struct maker *m)
         s.out[i] = p->nvalues + i;
     if (s.size[4] < 0)
         return; /* no index is in range */
-    p->has_index |= s.kind == EMBEDDING || s.kind == GATHER || s.kind == SCATTER;
-    if (writes(&s) && p->base[s.in[0]] >= p->ninputs - p->nconstants &&
+    p->has_index |=
+        s.kind == EMBEDDING || s.kind == GATHER || s.kind == SCATTER || s.kind == EXPERT_SUM;
+    if (writes(&s) && !p->writes_constants && p->base[s.in[0]] >= p->ninputs - p->nconstants &&
         p->base[s.in[0]] < p->ninputs)
         return; /* constants stay */
     if (rng_chance(&m->rng, 10))
@@ -121,6 +125,20 @@ static void make_inputs(struct maker *m)
     p->nvalues = p->ninputs;
 }
 
+/* Numbers where types end, or arithmetic does something else than elsewhere. */
+static double extreme(weir_dtype type, struct rng *rng)
+{
+    static const double reals[] = {0.0,     -0.0,   INFINITY, -INFINITY, NAN,   0x1p-149, -0x1p-140,
+                                   0x1p-24, 65504,  65520,    3.4e38,    -3e38, 1e308,    5e-324,
+                                   88.8,    -103.9, 0.5,      -1,        1,     16777217, 1e-3};
+    static const double wholes[] = {0,    -1,         1,           127,        128,   -128, 255,
+                                    -129, 2147483647, -2147483648, 4294967295, 32768, 64,   0x1p52};
+
+    if (weir_dtype_is_float(type))
+        return reals[rng_int(rng, 0, countof(reals) - 1)];
+    return wholes[rng_int(rng, 0, countof(wholes) - 1)];
+}
+
 weir_tensor *program_input(const struct program *p, weir_device *dev, int i, int64_t open,
                            uint64_t round)
 {
@@ -133,7 +151,9 @@ weir_tensor *program_input(const struct program *p, weir_device *dev, int i, int
         shape[d] = p->follows[i][d] ? open : p->shape[i][d];
     array_init(&a, p->type[i], p->ndim[i], shape);
     for (int64_t k = 0; k < array_numel(&a); k++)
-        a.at[k] = a.dtype == WEIR_BOOL           ? (double)rng_int(&rng, 0, 1)
+        a.at[k] = p->extreme && a.dtype != WEIR_BOOL && rng_chance(&rng, 25)
+                      ? extreme(a.dtype, &rng)
+                  : a.dtype == WEIR_BOOL         ? (double)rng_int(&rng, 0, 1)
                   : weir_dtype_is_float(a.dtype) ? rng_real(&rng, -3, 3)
                                                  : (double)rng_int(&rng, 0, 20);
     t = upload(weir_stream_current(dev), &a, LAYOUT_PLAIN, &rng);
@@ -151,23 +171,33 @@ static void pick_results(struct maker *m)
             p->results[p->nresults++] = v;
 }
 
-void program_make(struct program *p, weir_device *dev, uint64_t seed, bool open)
+static void make(struct program *p, weir_device *dev)
 {
-    struct maker m = {.p = p, .rng = rng_make("program", seed), .dev = dev};
+    struct maker m = {.p = p, .rng = rng_make("program", p->seed), .dev = dev};
     int nsteps;
 
-    memset(p, 0, sizeof *p);
-    p->seed = seed;
-    p->open = open;
     p->anonymous = rng_chance(&m.rng, 30);
     m.cores = weir_device_get_limit(dev);
     nsteps = 3 + below(&m, rng_chance(&m.rng, 60) ? 15 : MAX_STEPS - 3);
     p->nstreams = rng_chance(&m.rng, 50) ? 1 : 2 + below(&m, 4);
     p->super_kernels = rng_chance(&m.rng, 15);
+    p->extreme = rng_chance(&m.rng, 25);
     make_inputs(&m);
     for (int tries = 0; p->nsteps < nsteps && tries < MANY_TRIES; tries++)
         try_step(&m);
     pick_results(&m);
     for (int i = 0; i < p->nvalues; i++)
         weir_tensor_release(m.values[i]);
+}
+
+void program_make(struct program *p, weir_device *dev, uint64_t seed, bool open)
+{
+    *p = (struct program){.seed = seed, .open = open};
+    make(p, dev);
+}
+
+void program_make_writing(struct program *p, weir_device *dev, uint64_t seed)
+{
+    *p = (struct program){.seed = seed, .writes_constants = true};
+    make(p, dev);
 }

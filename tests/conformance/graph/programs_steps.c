@@ -4,11 +4,12 @@
 #include <stdlib.h>
 
 static const char *const kind_names[KINDS] = {
-    "unary",     "binary",  "scalar",  "into",    "compare",  "clamp",     "where",   "swiglu",
-    "cast",      "fill",    "arange",  "copy",    "copyinto", "concat",    "matmul",  "linear",
-    "attention", "reduce",  "argmax",  "softmax", "norm",     "embedding", "gather",  "scatter",
-    "sort",      "nonzero", "gating",  "rotary",  "random",   "slice",     "permute", "reshape",
-    "expand",    "squeeze", "indices", "wait",    "experts",  "conv",      "grouped"};
+    "unary",     "binary",  "scalar",  "into",     "compare",  "clamp",     "where",   "swiglu",
+    "cast",      "fill",    "arange",  "copy",     "copyinto", "concat",    "matmul",  "linear",
+    "attention", "reduce",  "argmax",  "softmax",  "norm",     "embedding", "gather",  "scatter",
+    "sort",      "nonzero", "gating",  "rotary",   "random",   "slice",     "permute", "reshape",
+    "expand",    "squeeze", "indices", "wait",     "experts",  "conv",      "grouped", "bitwise",
+    "truth",     "scan",    "choice",  "expertsum"};
 
 typedef weir_status (*unary_fn)(weir_tensor *, weir_tensor **);
 typedef weir_status (*binary_fn)(weir_tensor *, weir_tensor *, weir_tensor **);
@@ -32,8 +33,15 @@ static const binary_fn compare[] = {WEIR_COMPARE_LIST(NAME)};
 static const scalar_fn compare_scalar[] = {WEIR_COMPARE_LIST(NAME_SCALAR)};
 static const reduce_fn reduce[] = {WEIR_REDUCE_LIST(NAME)};
 
-_Static_assert(countof(unary) == UNARIES && countof(binary) == BINARIES &&
-                   countof(compare) == COMPARES && countof(reduce) == REDUCES,
+static const binary_fn bitwise[] = {WEIR_BITWISE_LIST(NAME)};
+static const scalar_fn bitwise_scalar[] = {WEIR_BITWISE_LIST(NAME_SCALAR)};
+static const into_fn truth_into[] = {WEIR_COMPARE_LIST(NAME_INTO) WEIR_BITWISE_LIST(NAME_INTO)};
+static const scalar_into_fn truth_scalar_into[] = {WEIR_COMPARE_LIST(NAME_SCALAR_INTO)
+                                                       WEIR_BITWISE_LIST(NAME_SCALAR_INTO)};
+
+_Static_assert(countof(unary) == UNARIES && countof(bitwise) == BITWISES &&
+                   countof(binary) == BINARIES && countof(compare) == COMPARES &&
+                   countof(reduce) == REDUCES,
                "programs.h counts the operators");
 
 /* ---- running ---- */
@@ -41,9 +49,11 @@ _Static_assert(countof(unary) == UNARIES && countof(binary) == BINARIES &&
 bool step_reads_nothing(const struct step *s, weir_tensor *const *values)
 {
     const weir_tensor *x = values[s->in[0]], *index = values[s->in[1]];
-    int64_t dim = s->kind == EMBEDDING && !s->which ? 0 : s->size[0];
+    int64_t dim = (s->kind == EMBEDDING && !s->which) || s->kind == EXPERT_SUM ? 0 : s->size[0];
 
-    if ((s->kind != EMBEDDING && s->kind != GATHER && s->kind != SCATTER) || !x || !index)
+    if ((s->kind != EMBEDDING && s->kind != GATHER && s->kind != SCATTER &&
+         s->kind != EXPERT_SUM) ||
+        !x || !index)
         return false;
     dim += dim < 0 ? weir_tensor_ndim(x) : 0;
     return dim >= 0 && dim < weir_tensor_ndim(x) && !weir_tensor_shape(x)[dim] &&
@@ -65,6 +75,49 @@ static weir_status run_index(const struct step *s, weir_tensor *const *x, weir_t
     else
         st = (s->which ? weir_scatter : weir_scatter_add)(x[0], dim, index, x[2]);
     weir_tensor_release(index);
+    return st;
+}
+
+static weir_status run_scan(const struct step *s, weir_tensor *x, weir_tensor **out)
+{
+    int dim = (int)s->size[0];
+
+    switch (s->which) {
+    case 0:
+        return weir_cumsum(x, dim, &out[0]);
+    case 1:
+        return weir_cumprod(x, dim, &out[0]);
+    case 2:
+        return weir_cummax(x, dim, &out[0], &out[1]);
+    default:
+        return weir_cummin(x, dim, &out[0], &out[1]);
+    }
+}
+
+static weir_status run_choice(const struct step *s, weir_tensor *const *x, weir_tensor **out)
+{
+    return weir_expert_choice(x[0], s->nin > 1 ? x[1] : NULL,
+                              &(weir_expert_choice_options){.k = s->size[0],
+                                                            .groups = s->size[1],
+                                                            .group_k = s->size[2],
+                                                            .sigmoid = s->which & 1,
+                                                            .best_two = s->which & 2,
+                                                            .renormalise = s->which & 4,
+                                                            .outside = s->real[0],
+                                                            .eps = s->real[1],
+                                                            .scale = (double)s->size[3]},
+                              &out[0], &out[1]);
+}
+
+static weir_status run_expert_sum(const struct step *s, weir_tensor *const *x, weir_tensor **out)
+{
+    weir_tensor *places;
+    weir_status st = weir_clamp(x[1], 0, (double)s->size[4], &places);
+
+    if (st)
+        return st;
+    st = weir_expert_sum(x[0], places, s->nin > 2 ? x[2] : NULL, out);
+    weir_tensor_release(places);
     return st;
 }
 
@@ -186,8 +239,12 @@ static weir_status run_bare(const struct step *s, weir_device *dev, weir_tensor 
         return st;
     }
     case CONV:
-        return weir_conv2d(x[0], x[1], NULL,
-                           &(weir_conv2d_options){.padding = {s->size[1], s->size[2]}}, out);
+        return weir_conv2d(x[0], x[1], s->nin > 2 ? x[2] : NULL,
+                           &(weir_conv2d_options){.padding = {s->size[1], s->size[2]},
+                                                  .stride = {s->size[0], s->size[3]},
+                                                  .dilation = {s->which & 3, s->which >> 2 & 3},
+                                                  .groups = s->which >> 4},
+                           out);
     case GROUPED: { /* ends that grow */
         weir_tensor *bounded, *sorted;
         weir_status st = weir_clamp(x[2], 0, (double)s->size[4], &bounded);
@@ -201,6 +258,22 @@ static weir_status run_bare(const struct step *s, weir_device *dev, weir_tensor 
         weir_tensor_release(bounded);
         return st;
     }
+    case BITWISE:
+        if (s->which == BITWISES)
+            return weir_bitwise_not(x[0], out);
+        return s->nin == 2 ? bitwise[s->which](x[0], x[1], out)
+                           : bitwise_scalar[s->which](x[0], s->real[0], out);
+    case TRUTH_INTO:
+        if (s->which == COMPARES + BITWISES)
+            return weir_bitwise_not_into(x[1], x[0]);
+        return s->nin == 3 ? truth_into[s->which](x[1], x[2], x[0])
+                           : truth_scalar_into[s->which](x[1], s->real[0], x[0]);
+    case SCAN:
+        return run_scan(s, x[0], out);
+    case CHOICE:
+        return run_choice(s, x, out);
+    case EXPERT_SUM:
+        return run_expert_sum(s, x, out);
     case KINDS:
         break;
     }
