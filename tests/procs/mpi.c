@@ -18,6 +18,7 @@ static const struct family open_mpi_far = {.launcher = "mpirun.openmpi",
 static const struct family mpich_far = {.launcher = "mpiexec.hydra",
                                         .variable = "TEST_MPICH",
                                         .library = "libmpi_abi.so.1",
+                                        .settings = MPICH_SETTINGS,
                                         .hosts = "mpich"};
 
 /* How many lines of the file have that in them, once there are so many lines or none comes. */

@@ -14,8 +14,10 @@ const struct family open_mpi = {.launcher = "mpirun.openmpi",
                                 .variable = "TEST_OPEN_MPI",
                                 .library = "libmpi.so.40",
                                 .options = {"--allow-run-as-root", "--oversubscribe"}};
-const struct family mpich = {
-    .launcher = "mpiexec.hydra", .variable = "TEST_MPICH", .library = "libmpi_abi.so.1"};
+const struct family mpich = {.launcher = "mpiexec.hydra",
+                             .variable = "TEST_MPICH",
+                             .library = "libmpi_abi.so.1",
+                             .settings = MPICH_SETTINGS};
 
 static bool is_in_path(const char *name)
 {
@@ -124,6 +126,8 @@ int mpi_launch(const struct family *f, int n, const char *scenario, char *text, 
     args[nargs] = NULL;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         env[nenv++] = (char *)own[i];
+    for (int i = 0; f->settings[i]; i++)
+        env[nenv++] = (char *)f->settings[i];
     for (char **e = environ; *e && nenv < 298; e++)
         env[nenv++] = *e;
     env[nenv] = NULL;

@@ -7,10 +7,19 @@
 struct family {
     const char *launcher, *variable, *library;
     const char *options[6];
+    const char *settings[3]; /* of the environment */
     const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
 };
 
 extern const struct family open_mpi, mpich;
+
+/* UCX, which MPICH has between hosts, makes shared memory on one host, too, without using it: 5 MiB
+ * of /dev/shm a rank, where it crashes if there is less. And it writes over the first bytes of mmap
+ * and the like, which other threads may be in. Both are left out. */
+#define MPICH_SETTINGS                     \
+    {                                      \
+        "UCX_TLS=^sm", "UCX_MEM_EVENTS=no" \
+    }
 
 /* The launcher; the case is skipped where there is none. */
 const char *mpi_need(const struct family *f);
