@@ -1,5 +1,5 @@
-# The program that is started beside ranks (src/comm/procs/watch), and the library's copy of its bytes. It has no library below it, so
-# the flags of this build that ask for one are taken back.
+# Builds the observer program (src/comm/procs/watch) and embeds its bytes in the library. The program uses no library, so this turns off
+# the build's flags that need one (sanitizers).
 set(weir_watch_source ${PROJECT_SOURCE_DIR}/src/comm/procs/watch/program.c)
 list(REMOVE_ITEM weir_sources ${weir_watch_source})
 set(weir_watch_program "")

@@ -301,7 +301,7 @@ TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour,
     lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
 }
 
-/* Neither has a neighbour: a process beside it says so, not that it was silent for long. */
+/* These ranks have no neighbour: the observer reports them before they count as silent. */
 TEST_TIMEOUT(procs_mpi, a_stopped_rank_that_is_alone_on_its_host_is_named_on_the_other, 120)
 {
     lose_far(3, "TWO_HOSTS_STOP", "2", 2, "rank 2 is stopped (by a signal or a debugger)");

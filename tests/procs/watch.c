@@ -1,4 +1,4 @@
-/* The process beside ranks (src/comm/procs/watch), and what the hub makes of its words. */
+/* The observer process (src/comm/procs/watch), and how the hub handles its reports. */
 #define _GNU_SOURCE
 #include "kids.h"
 
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "comm/procs/beside.h"
+#include "comm/procs/observer.h"
 
 enum { RANK = 7, BEATS = 2 }; /* of a second, in which it looks ten times */
 
@@ -65,9 +65,9 @@ static void expect_end(struct weir__conn *c)
 }
 
 /* Beside that process, with a connection to here. */
-static int start_beside(pid_t pid, int *line)
+static int start_observer(pid_t pid, int *line)
 {
-    struct weir__watch_orders *orders = weir__beside_orders();
+    struct weir__watch_orders *orders = weir__observer_orders();
     int ends[2], control;
 
     CHECK(orders);
@@ -85,7 +85,7 @@ static int start_beside(pid_t pid, int *line)
 
 static int watch(pid_t pid, struct weir__conn *c)
 {
-    int line, control = start_beside(pid, &line);
+    int line, control = start_observer(pid, &line);
 
     CHECK(weir__conn_open(c, line, WEIR__WIRE_SHORT));
     return control;
@@ -107,7 +107,7 @@ static void end_child(pid_t pid)
     CHECK(waitpid(pid, NULL, 0) == pid);
 }
 
-TEST(procs, a_process_that_is_stopped_is_told_and_one_that_waits_is_not)
+TEST(procs, a_stopped_process_is_reported_and_a_waiting_one_is_not)
 {
     pid_t pid = start_pausing();
     struct weir__conn c;
@@ -126,7 +126,7 @@ TEST(procs, a_process_that_is_stopped_is_told_and_one_that_waits_is_not)
 }
 
 /* It gets no processor while others of its class have something to do. */
-TEST(procs, a_process_that_gets_little_processor_is_not_told)
+TEST(procs, a_process_with_little_processor_time_is_not_reported)
 {
     pid_t pid = fork();
     struct weir__conn c;
@@ -147,7 +147,7 @@ TEST(procs, a_process_that_gets_little_processor_is_not_told)
 
 /* Whenever somebody looks it is stopped, and in between it runs: so does a process that is traced.
  */
-TEST(procs, a_process_that_is_stopped_and_goes_on_all_the_time_is_not_told)
+TEST(procs, a_process_that_is_stopped_and_continued_all_the_time_is_not_reported)
 {
     pid_t pid = fork(), stopper;
     struct weir__conn c;
@@ -180,7 +180,7 @@ static void count_child(int signal_)
 }
 
 /* Its program waits for children of its own, for the end of pipes, and is told of its children. */
-TEST(procs, the_process_beside_ranks_is_no_child_and_has_none_of_their_files)
+TEST(procs, the_observer_is_not_a_child_of_its_rank_and_inherits_no_files)
 {
     struct sigaction count = {.sa_handler = count_child}, before;
     pid_t pid = start_pausing();
@@ -190,7 +190,7 @@ TEST(procs, the_process_beside_ranks_is_no_child_and_has_none_of_their_files)
 
     CHECK(!sigaction(SIGCHLD, &count, &before));
     CHECK(!pipe(held)); /* not closed by exec */
-    control = start_beside(pid, &line);
+    control = start_observer(pid, &line);
     close(held[1]);
     CHECK_EQ(read(held[0], &byte, 1), 0);
     CHECK(weir__conn_open(&c, line, WEIR__WIRE_SHORT));
@@ -208,7 +208,7 @@ TEST(procs, the_process_beside_ranks_is_no_child_and_has_none_of_their_files)
 
 /* A rank that stops with its process group, and then dies; a child of it lives, and has its files.
  */
-TEST(procs, the_process_beside_a_rank_is_not_stopped_with_it_and_ends_with_it)
+TEST(procs, the_observer_is_not_stopped_with_its_rank_and_ends_with_it)
 {
     int to_here[2], line;
     struct weir__conn c;
@@ -218,7 +218,7 @@ TEST(procs, the_process_beside_a_rank_is_not_stopped_with_it_and_ends_with_it)
     CHECK((rank = fork()) >= 0);
     if (!rank) {
         setpgid(0, 0);
-        CHECK(weir__watch_give(to_here[1], (start_beside(getpid(), &line), line)));
+        CHECK(weir__watch_give(to_here[1], (start_observer(getpid(), &line), line)));
         child = start_pausing();
         CHECK_EQ(write(to_here[1], &child, sizeof child), sizeof child);
         for (;;)
@@ -297,7 +297,7 @@ static void send_gone(struct weir__conn *c, uint32_t rank, enum weir__gone how)
     CHECK(weir__conn_send(c, WEIR__WIRE_GONE, &gone, sizeof gone));
 }
 
-TEST(procs, the_hub_hears_of_stopped_ranks_from_who_stands_beside_them_alone)
+TEST(procs, the_hub_accepts_reports_of_stopped_ranks_only_from_their_own_host)
 {
     uint64_t far = weir__host_id() ^ 2, other = weir__host_id() ^ 4;
     static char payload[WEIR__WIRE_MOST];
@@ -306,20 +306,20 @@ TEST(procs, the_hub_hears_of_stopped_ranks_from_who_stands_beside_them_alone)
     struct weir__hub *hub;
 
     CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, &hub));
-    greet(&lines[0], &at, WEIR__LINE_TELLS, far, secret); /* rank 1 has not come */
+    greet(&lines[0], &at, WEIR__LINE_TO_HUB, far, secret); /* rank 1 has not come */
     CHECK_EQ(await(&lines[0], WEIR__WIRE_PONG, payload), 0);
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
-    greet(&lines[1], &at, WEIR__LINE_TELLS, far, "everybody knows");
+    greet(&lines[1], &at, WEIR__LINE_TO_HUB, far, "everybody knows");
     CHECK_EQ(await(&lines[1], WEIR__WIRE_REFUSED, payload), WEIR__WIRE_REFUSED);
-    greet(&lines[2], &at, WEIR__LINE_TELLS, other, secret); /* it is of another host */
+    greet(&lines[2], &at, WEIR__LINE_TO_HUB, other, secret); /* it is of another host */
     CHECK_EQ(await(&lines[2], WEIR__WIRE_PONG, payload), 0);
-    greet(&lines[3], &at, WEIR__LINE_TELLS, far, secret);
+    greet(&lines[3], &at, WEIR__LINE_TO_HUB, far, secret);
     send_gone(&lines[3], 2, WEIR__GONE_STOPPED); /* which is not of its host, or not there */
     send_gone(&lines[3], 0, WEIR__GONE_STOPPED);
     send_gone(&lines[3], 1, WEIR__GONE_DIED); /* it cannot know */
     CHECK_EQ(await(&lines[3], WEIR__WIRE_PONG, payload), 0);
-    greet(&lines[4], &at, WEIR__LINE_TELLS, far, secret);
+    greet(&lines[4], &at, WEIR__LINE_TO_HUB, far, secret);
     CHECK(weir__conn_send(&rank, WEIR__WIRE_PING, &(struct weir__wire_ping){.sent_ns = 5},
                           sizeof(struct weir__wire_ping)));
     CHECK_EQ(await(&rank, WEIR__WIRE_PONG, payload), WEIR__WIRE_PONG); /* rank 1 is still there */
@@ -332,8 +332,8 @@ TEST(procs, the_hub_hears_of_stopped_ranks_from_who_stands_beside_them_alone)
 }
 
 /* From afar a process that gets no processor looks like one that is stopped: for 5 s it is let be,
- * and for longer if somebody beside it says that he would see it. */
-TEST(procs, a_silent_rank_lives_while_who_stands_beside_it_says_nothing_of_it)
+ * and for longer if its host has an observer that sends heartbeats. */
+TEST(procs, a_silent_rank_is_kept_while_its_observer_does_not_report_it)
 {
     enum { PROBES = 65 }; /* every 100 ms */
     uint64_t far = weir__host_id() ^ 2;
@@ -345,7 +345,7 @@ TEST(procs, a_silent_rank_lives_while_who_stands_beside_it_says_nothing_of_it)
     CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, &hub));
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
-    greet(&line, &at, WEIR__LINE_TELLS, far, secret);
+    greet(&line, &at, WEIR__LINE_TO_HUB, far, secret);
     for (int i = 0; i < PROBES; i++) {
         CHECK_EQ(await(&rank, WEIR__WIRE_PONG, payload), WEIR__WIRE_PONG);
         if (i % 10 == 0)
@@ -358,7 +358,7 @@ TEST(procs, a_silent_rank_lives_while_who_stands_beside_it_says_nothing_of_it)
     weir__conn_close(&line);
 }
 
-/* Rank 0, which is this process, is told by a process beside it. */
+/* This process is rank 0; its observer reports that it is stopped. */
 SCENARIO(stopped_hub)
 {
     uint64_t far = weir__host_id() ^ 2;
@@ -375,7 +375,7 @@ SCENARIO(stopped_hub)
         pause();
 }
 
-TEST(procs, who_waits_for_a_stopped_rank_0_is_told_by_the_process_beside_it)
+TEST(procs, ranks_that_wait_for_a_stopped_rank_0_are_told_by_its_observer)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     uint64_t far = weir__host_id() ^ 2;
@@ -387,7 +387,7 @@ TEST(procs, who_waits_for_a_stopped_rank_0_is_told_by_the_process_beside_it)
     kids_await(&k, 0, "\n");
     at.sin_port = htons((uint16_t)atoi(k.text[0]));
     for (int i = 0; i < 2; i++)
-        greet(&lines[i], &at, WEIR__LINE_HEARS, far, secret);
+        greet(&lines[i], &at, WEIR__LINE_FROM_HUB_OBSERVER, far, secret);
     for (int i = 0; i < 2; i++)
         expect_beats(&lines[i]);
     CHECK(!kill(k.pid[0], SIGSTOP));

@@ -23,8 +23,8 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/beside.h"
 #include "comm/procs/hub.h"
+#include "comm/procs/observer.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
 #define CUT "is gone: its connection was cut"
@@ -108,7 +108,7 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
         return;
     }
     if (m->line != WEIR__LINE_RANK) {
-        weir__hub_greet_line(h, peer, m);
+        weir__hub_accept_observer(h, peer, m);
         return;
     }
     h->came[m->rank] = true;
@@ -154,8 +154,8 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
 {
     struct weir__wire_ping ping;
 
-    if (peer->tells) {
-        weir__hub_hear_line(h, peer, type, payload);
+    if (peer->observes) {
+        weir__hub_take_report(h, peer, type, payload);
         return;
     }
     if ((type == WEIR__WIRE_HELLO) != (peer->rank < 0)) {
@@ -239,7 +239,7 @@ static void let_in(struct weir__hub *h)
 
         if (g->conn.fd < 0) {
             room = room ? room : g;
-        } else if (g->rank < 0 && !g->tells) {
+        } else if (g->rank < 0 && !g->observes) {
             strangers++;
             oldest = !oldest || g->last_ns < oldest->last_ns ? g : oldest;
         }
@@ -256,7 +256,7 @@ static void let_in(struct weir__hub *h)
     if (!weir__conn_open(&room->conn, fd, WEIR__WIRE_SHORT))
         return;
     room->rank = -1;
-    room->left = room->tells = false;
+    room->left = room->observes = false;
     room->stop.since_ns = 0;
     room->last_ns = weir__clock_ns();
 }
@@ -280,7 +280,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
         if (g->conn.fd < 0)
             continue;
         if (g->rank < 0) {
-            if (silent > HELLO_NS && !g->tells)
+            if (silent > HELLO_NS && !g->observes)
                 weir__conn_close(&g->conn);
             continue;
         }
@@ -297,7 +297,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
         else if (state == 'Z') /* its last words, which may have come just now, come first */
             end_dead(h, g, payload);
         else if (silent > (near ? SILENT_NS : SILENT_FAR_NS) &&
-                 (silent > SILENT_NS || !weir__hub_is_told(h, g->host)))
+                 (silent > SILENT_NS || !weir__hub_has_observer(h, g->host)))
             weir__hub_lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
     }
 }

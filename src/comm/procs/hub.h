@@ -7,8 +7,8 @@
 
 struct weir__hub_peer {
     struct weir__conn conn;
-    int rank;   /* -1: it has not sent a valid HELLO, or it is an observer */
-    bool tells; /* an observer of the ranks of `host` */
+    int rank;      /* -1: it has not sent a valid HELLO, or it is an observer */
+    bool observes; /* an observer of the ranks of `host` */
     uint32_t pid;
     uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
     bool left;
@@ -31,7 +31,7 @@ struct weir__hub {
     bool gone[WEIR_MAX_RANKS], came[WEIR_MAX_RANKS];
     char gone_text[WEIR_MAX_RANKS][80];
     struct weir__gathering *gatherings;
-    int watch;                   /* control descriptor of rank 0's observer (watch/); -1 */
+    int watch; /* control descriptor of rank 0's observer (watch/); -1 */
     bool watch_tried;
     int slots;                   /* of `peers`: the ranks, an observer for each, STRANGERS more */
     int slot_of[WEIR_MAX_RANKS]; /* the index in `peers` of a rank that has come */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/beside.h"
+#include "comm/procs/observer.h"
 #include "trace/record/trace.h"
 
 enum { BEAT_MS = 100, WATCHED = 64 /* peers whose state is checked per beat */ };
@@ -210,7 +210,7 @@ static void watch_hub(struct weir__world *w, char *payload)
         lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
     else if (state == 'Z' && (serve(w, payload), w->conn.fd >= 0)) /* its last words come first */
         lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
-    else if (silent > (near || weir__beside_hears(w) ? SILENT_NS : SILENT_FAR_NS))
+    else if (silent > (near || weir__observer_of_hub_is_alive(w) ? SILENT_NS : SILENT_FAR_NS))
         lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
 }
 
@@ -239,7 +239,7 @@ static void watch_peers(struct weir__world *w)
         stopped = weir__stop_lasts(&peer->stop, peer->pid, state);
         if (!left) {
             if (stopped)
-                weir__beside_tell(w, rank);
+                weir__observer_report(w, rank);
             continue;
         }
         snprintf(text, sizeof text, "rank %d %s", rank,
@@ -256,10 +256,10 @@ static void *link_main(void *user)
     uint64_t beat_ns = 0;
 
     while (payload && !atomic_load(&w->stop)) {
-        struct pollfd fds[2 + WEIR__BESIDE_LINES] = {{.fd = w->wake_fd, .events = POLLIN}};
+        struct pollfd fds[2 + WEIR__OBSERVER_LINES] = {{.fd = w->wake_fd, .events = POLLIN}};
         uint64_t now = weir__clock_ns();
 
-        weir__beside_look(w, fds + 2);
+        weir__observer_prepare_poll(w, fds + 2);
         weir__mutex_lock(&w->conn_lock);
         if (now - beat_ns >= BEAT_MS * UINT64_C(1000000) && w->conn.fd >= 0) {
             struct weir__wire_ping ping = {.sent_ns = now};
@@ -270,7 +270,7 @@ static void *link_main(void *user)
         fds[1] = (struct pollfd){.fd = w->conn.fd,
                                  .events = (short)(POLLIN | (w->conn.out_have ? POLLOUT : 0))};
         weir__mutex_unlock(&w->conn_lock);
-        poll(fds, 2 + WEIR__BESIDE_LINES, BEAT_MS);
+        poll(fds, 2 + WEIR__OBSERVER_LINES, BEAT_MS);
         if (fds[0].revents & POLLIN)
             (void)!read(w->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         if (fds[1].revents & POLLOUT) {
@@ -280,7 +280,7 @@ static void *link_main(void *user)
         }
         if (fds[1].revents & ~POLLOUT)
             serve(w, payload);
-        if (weir__beside_serve(w, fds + 2, payload))
+        if (weir__observer_serve(w, fds + 2, payload))
             lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
         watch_hub(w, payload);
         watch_peers(w);
@@ -421,7 +421,7 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
         return weir__fail(WEIR_EUNAVAILABLE, "cannot create an eventfd to join the ranks");
     if ((st = reach_hub(w, p, deadline_ns)))
         return st;
-    memcpy(w->beside.token, p->token, sizeof p->token);
+    memcpy(w->observers.token, p->token, sizeof p->token);
     if (!weir__thread_start(&w->link, link_main, w))
         return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     w->links = true;
@@ -442,7 +442,7 @@ static void close_world(struct weir__world *w)
         poke(w);
         pthread_join(w->link, NULL);
     }
-    weir__beside_end(w);
+    weir__observer_end(w);
     weir__world_end(w);
     weir__conn_close(&w->conn);
     weir__hub_stop(w->hub);

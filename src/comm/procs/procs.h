@@ -31,7 +31,7 @@
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
- *     watched, beside,           (beside: joiner, after it has ended)
+ *     watched, observers,        (observers: joiner, after it has ended)
  *     peers[].stop
  *   offset_ns, patience, stop,   link; callers; the closing thread;  all                      atomic
  *     home->bell                 all, in other processes too
@@ -86,8 +86,8 @@ weir_status weir__procs_find_place(const weir_join_options *options,
 weir_status weir__store_listen(struct weir__place_in_job *place, int *fd);
 weir_status weir__store_connect(struct weir__place_in_job *place, uint64_t deadline_ns, int *fd);
 void weir__store_forget(const struct weir__place_in_job *place);
-/* Another connection to where that one goes, which may still be on its way; -1. */
-int weir__store_connect_beside(int fd);
+/* Starts another connection to the peer of `fd`, without blocking. Returns -1 on an error. */
+int weir__store_connect_again(int fd);
 
 /* ---- hub.c ---- */
 
@@ -112,17 +112,17 @@ uint64_t weir__host_id(void);
 /* Returns the number of hardware threads on which this process may run. */
 int weir__host_threads(void);
 
-/* ---- beside.c: what tells of ranks that are stopped, where there are several hosts ---- */
+/* ---- observer.c: noticing stopped ranks where there are several hosts ---- */
 
 /* Of a rank on another host than rank 0. */
-struct weir__beside {
-    struct weir__conn hears; /* from the process beside rank 0 */
-    struct weir__conn tells; /* to the hub, until the process beside this rank has it */
+struct weir__observers {
+    struct weir__conn reports; /* from the observer of rank 0 */
+    struct weir__conn to_hub;  /* handed to the observer that this rank starts */
     char token[WEIR__WIRE_TOKEN];
     bool begun;
-    int tries; /* to open `hears` */
+    int tries; /* to open `reports` */
     uint64_t heard_ns, tried_ns;
-    int control; /* of the process beside this rank (watch/); -1 */
+    int control; /* socket of the observer that this rank has started; -1 */
 };
 
 /* ---- link.c: the world ---- */
@@ -159,8 +159,8 @@ struct weir__world {
     _Atomic bool stop;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
-    int watched;               /* the last peer whose state the link has checked */
-    struct weir__beside beside;
+    int watched; /* the last peer whose state the link has checked */
+    struct weir__observers observers;
     _Atomic int64_t offset_ns; /* of the hub's clock; measured by the fastest ping so far */
     uint64_t quickest_ns;      /* the time of that ping */
     /* Gathers that threads wait for, under conn_lock. */

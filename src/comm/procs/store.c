@@ -171,19 +171,19 @@ static bool read_file(struct weir__place_in_job *p, char *address, size_t size)
     return true;
 }
 
-int weir__store_connect_beside(int fd)
+int weir__store_connect_again(int fd)
 {
     struct sockaddr_storage at;
     socklen_t size = sizeof at;
-    int beside = -1;
+    int again = -1;
 
     if (getpeername(fd, (struct sockaddr *)&at, &size) ||
-        (beside = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
+        (again = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) < 0)
         return -1;
-    setsockopt(beside, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-    if (!connect(beside, (struct sockaddr *)&at, size) || errno == EINPROGRESS)
-        return beside;
-    close(beside);
+    setsockopt(again, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (!connect(again, (struct sockaddr *)&at, size) || errno == EINPROGRESS)
+        return again;
+    close(again);
     return -1;
 }
 

@@ -50,8 +50,8 @@ struct weir__wire_header {
  * joined, for the processes that see who is stopped (watch/). */
 enum weir__line {
     WEIR__LINE_RANK,
-    WEIR__LINE_TELLS, /* of the process beside that rank, which tells the hub */
-    WEIR__LINE_HEARS, /* handed to the process beside rank 0, which tells that rank */
+    WEIR__LINE_TO_HUB,            /* from the observer of that rank's host to the hub */
+    WEIR__LINE_FROM_HUB_OBSERVER, /* from the observer of rank 0 to that rank */
     WEIR__LINES,
 };
 struct weir__wire_hello {

@@ -96,7 +96,7 @@ struct weir_plan {
     int *touch_first;    /* by index in bound[], plus one entry: start of its launches in
                           * touch_launches[] */
     int *touch_launches; /* first nodes of the launches that read or write it */
-    struct weir__constant_use *uses;                       /* run_overlap.c: sorted by address */
+    struct weir__constant_use *uses; /* run_overlap.c: sorted by address */
     int nuses;
     bool writes_constants;                                 /* one of the uses is a write */
     struct weir__instance *instances[WEIR__MAX_INSTANCES]; /* (L) the last used one is at the end */

@@ -1,5 +1,5 @@
-/* The program: see watch.h. It is linked without any library, so that it is some kilobytes that run
- * on whatever system the library runs on. */
+/* The program of the observer (watch.h). It is linked without libraries: it takes some kilobytes
+ * and runs wherever the library runs. */
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <poll.h>

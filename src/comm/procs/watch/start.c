@@ -1,8 +1,8 @@
-/* Starts the program of watch.h from a process with many threads and, perhaps, much memory: nothing
- * is copied, and no handler of the program runs. Two processes are made, each of which borrows the
- * memory of this one (as vfork does) until it is another program or has ended: the first, which
- * sends no signal and is no child to wait(), ends at once, so that the second one is the system's.
- */
+/* Starts the observer (watch.h) from a process that may have many threads and much memory: no
+ * memory is copied, and no signal handler of the program runs. Two processes are made with
+ * vfork-like clones, which borrow this process's memory until they execute another program or end.
+ * The first one sends no signal, is not reported by wait(), and ends at once; so the second one,
+ * which becomes the observer, is adopted by init. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ struct start {
     char *stack;                 /* of the second */
 };
 
-/* A memfd with the program, which is gone with the last process that runs it. */
+/* Returns a memfd with the program. The memory is freed when the last process that runs it ends. */
 static int write_program(void)
 {
     size_t done = 0;

@@ -1,11 +1,12 @@
-/* A rank's part of what tells other hosts who is stopped: beside.h. The link does all of it. */
+/* A rank's connections to and from observers (observer.h). Everything here runs on the link thread.
+ */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/procs/beside.h"
+#include "comm/procs/observer.h"
 
 enum { TRIES = 20 };
 #define AGAIN_NS UINT64_C(1000000000)
@@ -21,7 +22,7 @@ static uint32_t put_message(unsigned char *to, enum weir__wire_type type, const 
     return (uint32_t)(sizeof h + size);
 }
 
-struct weir__watch_orders *weir__beside_orders(void)
+struct weir__watch_orders *weir__observer_orders(void)
 {
     struct weir__watch_orders *orders = weir__calloc(1, sizeof *orders);
     struct weir__wire_gone gone = {.how = WEIR__GONE_STOPPED};
@@ -39,8 +40,8 @@ struct weir__watch_orders *weir__beside_orders(void)
     return orders;
 }
 
-/* The hello is sent when the connection is there. */
-static void open_line(struct weir__world *w, enum weir__line line, struct weir__conn *c)
+/* Starts a connection to the hub. The HELLO is sent once it is established. */
+static void open_connection(struct weir__world *w, enum weir__line line, struct weir__conn *c)
 {
     struct weir__wire_hello hello = {.rank = (uint32_t)w->rank,
                                      .ranks = (uint32_t)w->ranks,
@@ -50,15 +51,15 @@ static void open_line(struct weir__world *w, enum weir__line line, struct weir__
     int fd;
 
     weir__mutex_lock(&w->conn_lock);
-    fd = w->conn.fd < 0 ? -1 : weir__store_connect_beside(w->conn.fd);
+    fd = w->conn.fd < 0 ? -1 : weir__store_connect_again(w->conn.fd);
     weir__mutex_unlock(&w->conn_lock);
-    snprintf(hello.token, sizeof hello.token, "%s", w->beside.token);
+    snprintf(hello.token, sizeof hello.token, "%s", w->observers.token);
     if (fd >= 0 && weir__conn_open(c, fd, WEIR__WIRE_SHORT) &&
         !weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello))
         weir__conn_close(c);
 }
 
-/* Whether this rank is the lowest of its host. */
+/* True if no lower rank is on this host. */
 static bool is_lowest_here(const struct weir__world *w)
 {
     for (int i = 0; i < w->rank; i++)
@@ -69,98 +70,98 @@ static bool is_lowest_here(const struct weir__world *w)
 
 static void begin(struct weir__world *w)
 {
-    struct weir__beside *b = &w->beside;
+    struct weir__observers *o = &w->observers;
 
-    b->begun = true;
-    b->hears.fd = b->tells.fd = b->control = -1;
-    b->tries = TRIES;
+    o->begun = true;
+    o->reports.fd = o->to_hub.fd = o->control = -1;
+    o->tries = TRIES;
     if (w->hub_host == weir__host_id())
         return;
-    b->tries = 0;
+    o->tries = 0;
     if (is_lowest_here(w))
-        open_line(w, WEIR__LINE_TELLS, &b->tells);
+        open_connection(w, WEIR__LINE_TO_HUB, &o->to_hub);
 }
 
-void weir__beside_look(struct weir__world *w, struct pollfd fds[WEIR__BESIDE_LINES])
+void weir__observer_prepare_poll(struct weir__world *w, struct pollfd fds[WEIR__OBSERVER_LINES])
 {
-    struct weir__beside *b = &w->beside;
+    struct weir__observers *o = &w->observers;
     uint64_t now = weir__clock_ns();
 
-    for (int i = 0; i < WEIR__BESIDE_LINES; i++)
+    for (int i = 0; i < WEIR__OBSERVER_LINES; i++)
         fds[i] = (struct pollfd){.fd = -1};
-    if (!b->begun && !atomic_load(&w->met))
+    if (!o->begun && !atomic_load(&w->met))
         return;
-    if (!b->begun)
+    if (!o->begun)
         begin(w);
-    if (b->hears.fd < 0 && b->tries < TRIES && now - b->tried_ns >= AGAIN_NS) {
-        b->tries++;
-        b->tried_ns = now;
-        open_line(w, WEIR__LINE_HEARS, &b->hears);
+    if (o->reports.fd < 0 && o->tries < TRIES && now - o->tried_ns >= AGAIN_NS) {
+        o->tries++;
+        o->tried_ns = now;
+        open_connection(w, WEIR__LINE_FROM_HUB_OBSERVER, &o->reports);
     }
-    fds[0] = (struct pollfd){.fd = b->hears.fd,
-                             .events = (short)(POLLIN | (b->hears.out_have ? POLLOUT : 0))};
-    fds[1] = (struct pollfd){.fd = b->tells.fd, .events = POLLOUT};
+    fds[0] = (struct pollfd){.fd = o->reports.fd,
+                             .events = (short)(POLLIN | (o->reports.out_have ? POLLOUT : 0))};
+    fds[1] = (struct pollfd){.fd = o->to_hub.fd, .events = POLLOUT};
 }
 
-/* The hello is on its way: what follows the process says. */
+/* Starts the observer of this host and hands it the connection, on which HELLO has been sent. */
 static void hand_over(struct weir__world *w)
 {
-    struct weir__beside *b = &w->beside;
-    struct weir__watch_orders *orders = weir__beside_orders();
+    struct weir__observers *o = &w->observers;
+    struct weir__watch_orders *orders = weir__observer_orders();
 
     for (int i = 0; i < w->ranks && orders; i++)
         if (w->peers[i].host == weir__host_id()) {
             orders->of[orders->n].pid = w->peers[i].pid;
             orders->of[orders->n++].rank = (uint32_t)i;
         }
-    if (orders && (b->control = weir__watch_start(orders)) >= 0)
-        weir__watch_give(b->control, b->tells.fd);
+    if (orders && (o->control = weir__watch_start(orders)) >= 0)
+        weir__watch_give(o->control, o->to_hub.fd);
     weir__free(orders);
-    weir__conn_close(&b->tells);
+    weir__conn_close(&o->to_hub);
 }
 
-/* Nothing else than what the process beside rank 0 says comes here. */
-static bool hear(struct weir__beside *b, char *payload)
+/* Reads the reports of rank 0's observer. True if rank 0 is stopped. */
+static bool read_reports(struct weir__observers *o, char *payload)
 {
     const struct weir__wire_gone *gone = (const void *)payload;
     enum weir__wire_type type;
     const char *wrong;
-    bool open = weir__conn_fill(&b->hears), stopped = false;
+    bool open = weir__conn_fill(&o->reports), stopped = false;
     int n = 0;
 
-    while (!stopped && (n = weir__conn_next(&b->hears, &type, payload, &wrong)) > 0) {
-        b->heard_ns = weir__clock_ns();
+    while (!stopped && (n = weir__conn_next(&o->reports, &type, payload, &wrong)) > 0) {
+        o->heard_ns = weir__clock_ns();
         stopped = type == WEIR__WIRE_GONE && !gone->rank && gone->how == WEIR__GONE_STOPPED;
         open &= stopped || type == WEIR__WIRE_PONG;
     }
     if (n < 0 || !open)
-        weir__conn_close(&b->hears);
+        weir__conn_close(&o->reports);
     return stopped;
 }
 
-bool weir__beside_serve(struct weir__world *w, const struct pollfd fds[WEIR__BESIDE_LINES],
-                        char *payload)
+bool weir__observer_serve(struct weir__world *w, const struct pollfd fds[WEIR__OBSERVER_LINES],
+                          char *payload)
 {
-    struct weir__beside *b = &w->beside;
+    struct weir__observers *o = &w->observers;
 
-    if (fds[1].revents && b->tells.fd >= 0) {
-        if (!weir__conn_flush(&b->tells))
-            weir__conn_close(&b->tells);
-        else if (!b->tells.out_have)
+    if (fds[1].revents && o->to_hub.fd >= 0) {
+        if (!weir__conn_flush(&o->to_hub))
+            weir__conn_close(&o->to_hub);
+        else if (!o->to_hub.out_have)
             hand_over(w);
     }
-    if (fds[0].revents & POLLOUT && b->hears.fd >= 0)
-        weir__conn_flush(&b->hears); /* reading says why not */
-    return fds[0].revents & ~POLLOUT && b->hears.fd >= 0 && hear(b, payload);
+    if (fds[0].revents & POLLOUT && o->reports.fd >= 0)
+        weir__conn_flush(&o->reports); /* a failure is noticed on reading */
+    return fds[0].revents & ~POLLOUT && o->reports.fd >= 0 && read_reports(o, payload);
 }
 
-bool weir__beside_hears(const struct weir__world *w)
+bool weir__observer_of_hub_is_alive(const struct weir__world *w)
 {
-    return w->beside.heard_ns && w->beside.hears.fd >= 0 &&
-           weir__clock_ns() - w->beside.heard_ns < WEIR__BESIDE_QUIET_NS;
+    return w->observers.heard_ns && w->observers.reports.fd >= 0 &&
+           weir__clock_ns() - w->observers.heard_ns < WEIR__OBSERVER_QUIET_NS;
 }
 
-void weir__beside_tell(struct weir__world *w, int rank)
+void weir__observer_report(struct weir__world *w, int rank)
 {
     struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
 
@@ -170,13 +171,13 @@ void weir__beside_tell(struct weir__world *w, int rank)
     weir__mutex_unlock(&w->conn_lock);
 }
 
-void weir__beside_end(struct weir__world *w)
+void weir__observer_end(struct weir__world *w)
 {
-    struct weir__beside *b = &w->beside;
+    struct weir__observers *o = &w->observers;
 
-    if (!b->begun)
+    if (!o->begun)
         return;
-    weir__conn_close(&b->hears);
-    weir__conn_close(&b->tells);
-    weir__watch_end(b->control);
+    weir__conn_close(&o->reports);
+    weir__conn_close(&o->to_hub);
+    weir__watch_end(o->control);
 }
