@@ -284,7 +284,7 @@ TEST_TIMEOUT(procs_mpi, a_stopped_rank_of_another_host_is_told_by_its_neighbour,
     lose_far(4, "TWO_HOSTS_STOP", "3", 3, "rank 3 is stopped (by a signal or a debugger)");
 }
 
-TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
+TEST(procs_mpi, a_program_that_has_started_mpi_keeps_using_it)
 {
     mpi_run_well(&open_mpi, 2, "own_mpi");
 }
