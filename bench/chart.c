@@ -1,4 +1,4 @@
-/* How works scale with cores, as an SVG: a panel for each work that was measured on several numbers
+/* Draws how works scale with cores, as an SVG: a panel for each work measured on several numbers
  * of cores (its name ends in _t1, _t2, ...), a line for each subject. */
 #include "harness.h"
 #include "report.h"
@@ -51,13 +51,14 @@ struct chart {
     int nsubjects;
 };
 
-/* Eight that people tell apart whatever their eyes. */
+/* Eight colours that colour-blind readers can tell apart too. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                       "#e69f00", "#56b4e9", "#000000", "#888888"};
 
 /* ---- collecting ---- */
 
-/* How many cores the work is about, and where its name ends; 0: it is not one of those. */
+/* The number of cores in the work's name, and the length of the name before it. 0 if the name has
+ * no such ending. */
 static int cores_of(const char *work, size_t *name_length)
 {
     const char *at = strrchr(work, '_');
@@ -170,7 +171,7 @@ static double y_of(const struct panel *p, double value)
     return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Subjects have no quotes (report.c). */
+/* Subjects contain no quotes (report.c), so they need no escaping. */
 static void put_text(FILE *out, const char *text)
 {
     for (; *text; text++)
@@ -249,7 +250,7 @@ static void draw_line(const struct panel *p, const struct line *line, const char
     fputs("</g>\n", out);
 }
 
-/* Room above and below the points, and for the ideal line. */
+/* Leaves room above and below the points, and for the ideal line. */
 static void set_range(struct panel *p)
 {
     double ideal = p->ideal_core / p->most_cores;

@@ -1,4 +1,4 @@
-/* What the works all_reduce_SIZE and reduce_scatter_SIZE are, for weir, for peers and for the
+/* The works all_reduce_SIZE and reduce_scatter_SIZE, the same for weir, for peers and for the
  * machine: f32 tensors of that many bytes on each of two ranks. */
 #ifndef WEIR_BENCH_COLLECTIVE_SIZES_H
 #define WEIR_BENCH_COLLECTIVE_SIZES_H
@@ -17,8 +17,8 @@ static inline size_t bench_collective_bytes(const char *work)
     return *end == 'm' ? n << 20 : n << 10;
 }
 
-/* What both ranks must read and write at least: every input once, every output once. A copy of
- * so many bytes moves them twice, which is how memcpy is counted beside it. */
+/* The bytes that both ranks must at least read and write: every input once, every output once. A
+ * memcpy of N bytes counts as 2 N, since it reads and writes each. */
 static inline double bench_collective_moved(const char *work)
 {
     return (double)bench_collective_bytes(work) * (*work == 'r' ? 3 : 4);

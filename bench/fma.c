@@ -112,7 +112,7 @@ static void time_fma_alone(void *ctx, int who)
     time_fma(a->speeds, who);
 }
 
-/* The mean of the two cores, each by itself. */
+/* The mean of the two cores' speeds, each measured alone. */
 static double one_thread(void)
 {
     struct speeds s;

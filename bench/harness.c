@@ -227,7 +227,7 @@ double bench_foreign_seconds(void)
 
 /* ---- cases ---- */
 
-/* returns whether the case ran to its end. */
+/* returns whether the case completed. */
 static bool run_in_child(const struct bench_case *c, bool quick, int out_fd)
 {
     struct bench b = {
@@ -254,7 +254,7 @@ static bool run_in_child(const struct bench_case *c, bool quick, int out_fd)
         alarm(CASE_SECONDS);
         c->run(&b);
         fflush(stdout);
-        /* No destructors: a runtime's shutdown is not what is measured. */
+        /* Skips destructors: the shutdown of a runtime is not measured. */
         _exit(0);
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -270,8 +270,8 @@ static bool run_in_child(const struct bench_case *c, bool quick, int out_fd)
     return false;
 }
 
-/* The share of a core that others took between two times; the kernel counts in ticks, and a few
- * of them are no evidence. */
+/* The share of a core that other processes used between two times. The kernel counts in ticks, so
+ * a few ticks are no evidence. */
 static double foreign_share(double seconds, double ns)
 {
     double share = (seconds - TICKS_SLACK) / (ns * 1e-9);
@@ -289,7 +289,7 @@ static void run_on_all_cpus(const struct bench_case *c, bool quick, int out_fd)
         dprintf(out_fd, "{\"work\": \"%s\", \"busy\": %.3f}\n", c->work, share);
 }
 
-/* What the last probe saw. */
+/* The result of the last probe. */
 struct probe {
     double ratio, hop, foreign, when;
 };

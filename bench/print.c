@@ -1,4 +1,4 @@
-/* A report for people and for machines. */
+/* Prints a report as text and as JSON. */
 #include "harness.h"
 #include "report.h"
 
@@ -19,7 +19,7 @@ static struct row row_of(const struct bench_series *s)
     };
 }
 
-/* Three or four digits that count. */
+/* Three or four significant digits. */
 static const char *number(double x, char out[static 32])
 {
     snprintf(out, 32, x >= 100 ? "%.0f" : x >= 10 ? "%.1f" : "%.2f", x);
@@ -53,7 +53,7 @@ static void print_row(const struct bench_series *s, bool first, FILE *out)
             number(row.high, high), s->unit, disturbance(s->disturbed));
 }
 
-/* Series of the same work stand together, in the order they first came. */
+/* Groups series of the same work, in the order of their first lines. */
 static void print_rows(const struct bench_report *r, FILE *out)
 {
     for (size_t i = 0; i < r->nseries; i++) {

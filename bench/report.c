@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory: a bench that runs out of it has nothing left to say ---- */
+/* ---- memory: running out of it ends the process ---- */
 
 static void *grow(void *array, size_t count, size_t size)
 {
@@ -27,7 +27,7 @@ static char *copy_text(const char *text)
 
 /* ---- reading the harness's lines: one flat object, strings without escapes ---- */
 
-/* What stands after "key": or NULL. */
+/* The text after "key":, or NULL. */
 static const char *find_key(const char *line, const char *key)
 {
     char quoted[32];
@@ -93,7 +93,7 @@ static void add_sample(struct bench_series *s, double value)
     s->samples[s->count++] = value;
 }
 
-/* The series a line of samples belongs to, and where its numbers begin. */
+/* The series that a line of samples belongs to; *numbers is where its numbers begin. */
 static struct bench_series *series_of(struct bench_report *r, const char *line,
                                       const char **numbers)
 {
@@ -137,14 +137,14 @@ static void add_line(struct bench_report *r, const char *line)
     struct bench_block *b = &r->open;
     const char *numbers;
 
-    /* The series has its place in the table from now on. */
+    /* Adds the series to the table now, which fixes its place. */
     if (!series_of(r, line, &numbers))
         return;
     b->lines = grow(b->lines, b->nlines + 1, sizeof *b->lines);
     b->lines[b->nlines++] = copy_text(line);
 }
 
-/* A probe closes the block before it and opens the next. */
+/* A probe ends the block before it and begins the next. */
 static void take_probe(struct bench_report *r, double ratio, double hop, double foreign)
 {
     struct bench_block *b = &r->open;
@@ -164,8 +164,8 @@ static void take_probe(struct bench_report *r, double ratio, double hop, double 
     *b = (struct bench_block){.ratio = ratio, .hop = hop};
 }
 
-/* The usual hop of the blocks that are good otherwise: the median, which is one
- * of them even when the CPUs were half the time here and half the time there. */
+/* The median hop of the blocks that are good otherwise. It is one of the measured
+ * values, even if the CPUs had two placements for half the time each. */
 static double usual_hop(const struct bench_report *r)
 {
     double *hops = grow(NULL, r->nblocks + 1, sizeof *hops), hop = 0;
@@ -182,7 +182,7 @@ static double usual_hop(const struct bench_report *r)
     return hop;
 }
 
-/* For series that have nothing better. */
+/* Takes the samples of dropped blocks for series without any others. */
 static void take_dropped(struct bench_report *r, const struct bench_block *b)
 {
     for (size_t k = 0; k < b->nlines; k++) {
@@ -208,7 +208,7 @@ void bench_report_finish(struct bench_report *r)
         r->drops[b->drop]++;
         for (size_t k = 0; k < b->nlines && b->drop == BENCH_KEPT; k++)
             take_samples(r, b->lines[k]);
-        /* The machine's own ratio of two threads to one, at that very time. */
+        /* The machine's ratio of two threads to one, measured with the samples. */
         if (b->drop == BENCH_KEPT && read_string(b->lines[0], "work", work) &&
             !strcmp(work, "overlap_matmul"))
             add_sample(get_series(r, work, "machine: FMA on 2 threads to 1", "x"), b->ratio);
@@ -218,7 +218,7 @@ void bench_report_finish(struct bench_report *r)
             take_dropped(r, &r->blocks[i]);
 }
 
-/* Others were busy while somebody was at the work: what was compared so far is in doubt. */
+/* Other processes were busy during this work, so its comparisons so far are in doubt. */
 static void take_busy(struct bench_report *r, const char *work)
 {
     for (size_t i = 0; i < r->nseries; i++)

@@ -1,4 +1,4 @@
-/* From the harness's JSON lines to a table, the targets and a JSON document. */
+/* Turns the harness's JSON lines into a table, the targets and a JSON document. */
 #ifndef WEIR_BENCH_REPORT_H
 #define WEIR_BENCH_REPORT_H
 
@@ -14,8 +14,8 @@ enum bench_drop {
     BENCH_DROPS
 };
 
-/* All samples of one subject at one work, from every block that counted; if none did, from those
- * that were dropped, and `disturbed` says why. */
+/* All samples of one subject at one work, from every block that counts. If none counts, they are
+ * from the dropped blocks, and `disturbed` says why. */
 struct bench_series {
     char *work, *subject, *unit;
     double *samples;
@@ -28,7 +28,7 @@ struct bench_skipped {
     char *work, *source, *reason;
 };
 
-/* What stood between two probes: lines of one case on two threads. */
+/* The lines between two probes: one case on two threads. */
 struct bench_block {
     char **lines;
     size_t nlines;
@@ -46,20 +46,20 @@ struct bench_report {
     int drops[BENCH_DROPS]; /* blocks by what became of them */
     double hop;             /* of the blocks that count */
     double foreign_share;   /* of a core that other processes took in all */
-    /* The block under way, with its first probe. */
+    /* The current block, with its first probe. */
     struct bench_block open;
 };
 
-/* Takes one line; `source` is who printed it. Lines of another form are ignored.
+/* Adds one line; `source` is the program that printed it. Lines of another form are ignored.
  * All of these end the process when out of memory. */
 void bench_report_line(struct bench_report *r, const char *source, const char *line);
 
-/* Ends a source: a block without its second probe does not count. */
+/* Ends a source. A block without a second probe does not count. */
 void bench_report_end_source(struct bench_report *r);
 
-/* Ends the run: decides which blocks on two threads count. Only then do their
- * samples stand in the series. A series is never left empty because of disturbance: figures with a
- * warning tell more than none. */
+/* Ends the run: decides which blocks on two threads count, and only then adds their
+ * samples to the series. A disturbance never leaves a series empty: figures with a
+ * warning are better than none. */
 void bench_report_finish(struct bench_report *r);
 
 /* NULL if there is none with samples. */
@@ -71,7 +71,7 @@ double bench_series_quantile(const struct bench_series *s, double share);
 
 void bench_report_print(const struct bench_report *r, FILE *out);
 void bench_report_print_json(const struct bench_report *r, FILE *out);
-/* Draws the works that were measured on several numbers of cores, as an SVG. returns false, with
+/* Draws the works measured on several numbers of cores, as an SVG. returns false, with
  * nothing written, if there are none. */
 bool bench_report_chart(const struct bench_report *r, FILE *out);
 void bench_report_free(struct bench_report *r);
@@ -82,7 +82,7 @@ struct bench_target {
     const char *name;
     /* The figure judged: a work and a subject. */
     const char *work, *subject;
-    /* What it is divided by: another work (NULL: the same one) and the best of
+    /* The divisor: another work (NULL: the same one) and the best of the
      * subjects separated by '|', or "peers" for all but weir and the machine.
      * NULL judges the figure itself. */
     const char *base_work, *base;
@@ -101,7 +101,7 @@ struct bench_verdict {
 extern const struct bench_target bench_targets[];
 extern const size_t bench_ntargets;
 
-/* Whether the run was about that target's work at all. */
+/* Whether the run measured that target's work. */
 bool bench_target_applies(const struct bench_report *r, const struct bench_target *t);
 
 struct bench_verdict bench_judge(const struct bench_report *r, const struct bench_target *t);

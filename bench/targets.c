@@ -1,14 +1,14 @@
-/* What weir must reach, as ratios of medians in one run. */
+/* weir's targets, as ratios of medians in one run. */
 #include "report.h"
 
 #include <string.h>
 
-/* Peers that start from and end at plain layouts, as weir does. */
+/* Peers whose inputs and outputs have plain layouts, as weir's do. */
 #define MATRIX_PEERS "OpenBLAS|oneDNN: plain|oneDNN: reorders counted"
-/* Each runtime's best form against weir's: a graph built beforehand. */
+/* The best form of each runtime and of weir: a graph built beforehand. */
 #define PLAN "weir: plan"
 #define SUBMITTERS "weir: 8 submitters"
-/* Queued first, then run: the hop alone, without the calls that queue it. */
+/* Queued first, then run: the time of the hop alone, without the calls that queue it. */
 #define QUEUED "weir: queued beforehand"
 
 const struct bench_target bench_targets[] = {
@@ -26,7 +26,7 @@ const struct bench_target bench_targets[] = {
      1},
     {"64 chains, 8 submitters to 1, 16 cores", "chains_64_0us_t16", SUBMITTERS, NULL, "weir", false,
      1},
-    /* 75 % of the cores' time is work, 85 % in a plan; 50 % for tasks of 1 us. */
+    /* Tasks fill 75 % of the cores' time, 85 % in a plan, and 50 % if they take 1 us. */
     {"64 chains of 5 us, queued, 2 cores, ns", "chains_64_5us_t2", "weir", NULL, NULL, false, 3333},
     {"64 chains of 5 us, plan, 2 cores, ns", "chains_64_5us_t2", PLAN, NULL, NULL, false, 2941},
     {"64 chains of 5 us, queued, 16 cores, ns", "chains_64_5us_t16", "weir", NULL, NULL, false,

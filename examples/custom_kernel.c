@@ -24,7 +24,7 @@ struct axpy {
     int64_t n;
 };
 
-/* Called once per block, on any core, beside other blocks: each has a slice of its own. */
+/* Called once per block, on any core, while other blocks run: each has a slice of its own. */
 static weir_status axpy(const void *args, const weir_block *block)
 {
     const struct axpy *k = args;
@@ -36,7 +36,7 @@ static weir_status axpy(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* Queues the kernel behind what is on the stream, and returns at once. */
+/* Queues the kernel behind the work on the stream, and returns at once. */
 static weir_status queue_axpy(weir_stream *stream, float a, weir_tensor *x, weir_tensor *y)
 {
     struct axpy args = {a, weir_tensor_data(x), weir_tensor_data(y), weir_tensor_numel(x)};

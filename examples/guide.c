@@ -1,5 +1,5 @@
-/* The pictures of docs/guide.md. Everything runs on a modelled NPU, in virtual time, so that they
- * come out the same on every machine, and without what launches and events cost there. Traces
+/* Makes the pictures of docs/guide.md. Everything runs on a modelled NPU, in virtual time, so they
+ * are the same on every machine, and the costs of launches and events are left out. Traces
  * are written to files for `weir trace`; the rest is printed.
  *
  *     guide [DIRECTORY]
@@ -88,7 +88,7 @@ static void streams(const char *dir, weir_tensor *a, weir_tensor *x)
     end(dir, "two_streams");
 }
 
-/* side goes on after the first of the products, and the sum after both streams. */
+/* The stream "side" continues after the first product, and the sum runs after both streams. */
 static void waits(const char *dir, weir_tensor *a, weir_tensor *x)
 {
     weir_tensor *first, *second, *e, *sum;
@@ -132,7 +132,7 @@ static void limits(const char *dir, weir_tensor *large, weir_tensor *small)
     weir_stream_reset_limit(side);
 }
 
-/* The tensor is released while side has yet to read it. */
+/* The tensor is released before the stream "side" has read it. */
 static void memory(void)
 {
     weir_tensor *x = ones(N, N), *y;
@@ -149,7 +149,7 @@ static void memory(void)
     weir_tensor_release(y);
 }
 
-/* Nothing makes side wait for the product that it reads. */
+/* The stream "side" reads the product without waiting for it: a race. */
 static void race(weir_tensor *a)
 {
     weir_tensor *product, *sum;

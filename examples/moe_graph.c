@@ -76,7 +76,7 @@ static void free_layer(struct layer *l)
     }
 }
 
-/* ---- the layer: the same calls would run at once without a graph ---- */
+/* ---- the layer: without a graph the same calls would run at once ---- */
 
 static weir_tensor *run_expert(const struct expert *e, weir_tensor *x)
 {
@@ -90,7 +90,7 @@ static weir_tensor *run_expert(const struct expert *e, weir_tensor *x)
     return y;
 }
 
-/* Dispatch: which tokens the expert takes, and what they weigh. */
+/* Dispatch: the tokens that the expert takes, and their weights. */
 static void dispatch(const struct layer *l, int number, weir_tensor *weights, weir_tensor *experts,
                      weir_tensor **weight, weir_tensor **rows)
 {

@@ -1,10 +1,10 @@
-/* AscendCL's calls beside weir's own: aclnnAdd of 4 elements, both phases, beside weir_add, and a
- * captured graph of 1000 nodes beside the plan of the same operators.
+/* Measures AscendCL's calls and weir's own: both phases of aclnnAdd on 4 elements and weir_add; a
+ * captured graph of 1000 nodes and the plan of the same operators.
  *
  *     bench_cann [ROUNDS]
  *
- * The two take turns. Shown are medians of the wall time and of the instructions that the calling
- * thread executes, which say the same on a busy machine. */
+ * The two take turns. It prints medians of the wall time and of the instructions that the calling
+ * thread executes. The number of instructions is the same on a busy machine. */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 enum { OPERATORS = 24, WIDTH = 4096 };
 
-/* No two of them in a row become one kernel. */
+/* Two neighbours are never fused into one kernel. */
 static weir_tensor *forward(weir_tensor *x, weir_tensor *weight)
 {
     weir_tensor *y = weir_tensor_retain(x), *next;

@@ -1,5 +1,5 @@
-/* weir on an NVIDIA GPU beside the bare driver, in one run: overheads, the model of the seed,
- * a mixture-of-experts layer, single operators and what core limits do. Prints one line per figure:
+/* Measures weir on an NVIDIA GPU and the bare driver in one run: overheads, the seed model,
+ * a mixture-of-experts layer, single operators and core limits. Prints one line per figure:
  * work, subject, median of the rounds, unit. figures.py prints the same for PyTorch.
  *   bench_cuda [overheads] [seed] [chains] [limits] [power] [moe] [operators]
  *   bench_cuda trace    the MoE layer without limits and with, operator by operator, as text and in
@@ -25,7 +25,7 @@ static void add_launch(struct bare *b, int n, const weir_tensor *x, const weir_t
         bare_check(b->api->cu.launch(b->add, 1, 1, 1, 32, 1, 1, 0, b->stream[0], params, NULL));
 }
 
-/* Each stream waits for what the other has just recorded: two pairs. */
+/* Each stream waits for the event that the other has just recorded: two pairs. */
 static void bare_pairs(struct bare *b)
 {
     for (int i = 0; i < 2; i++) {
@@ -34,8 +34,8 @@ static void bare_pairs(struct bare *b)
     }
 }
 
-/* Without something new on a stream there would be nothing to wait for, and weir would not. After
- * one operator a wait is new to the stream that waits for the one that did. */
+/* weir skips a wait that orders nothing new. With one operator queued first, each of these waits is
+ * new to its stream. */
 static void weir_pairs(weir_stream *const *s, weir_event *const *e, int n)
 {
     check(weir_launch_submit(s[0], &(weir_launch){.name = "empty"}));
@@ -89,7 +89,7 @@ static void overheads(struct bare *b, weir_device *dev)
     weir_tensor_release(y);
 }
 
-/* A chain of N kernels that do nothing as one graph. */
+/* A chain of N empty kernels, as one graph. */
 static weir_plan *empty_plan(weir_device *dev, int n)
 {
     struct weir__text text = {0};
@@ -129,7 +129,7 @@ static void replay(struct bare *b, weir_device *dev)
     weir_plan_destroy(plan);
 }
 
-/* ---- the seed's model: add, mm, mm, add on three streams, f16 1000 x 1000 ---- */
+/* ---- the seed model: add, mm, mm, add on three streams, f16 1000 x 1000 ---- */
 
 static void seed_forward(weir_tensor *const *in, weir_tensor **out, bool streams, int cores)
 {
@@ -227,7 +227,7 @@ static void seed_model(weir_device *dev)
     }
 }
 
-/* Whether the work is among those that were asked for: all of them if none was. */
+/* Whether the work was named on the command line. Without names all works run. */
 static bool wanted(int argc, char **argv, const char *work)
 {
     for (int i = 1; i < argc; i++)

@@ -33,7 +33,7 @@ static inline void print_figure(const char *work, const char *subject, const cha
     fflush(stdout);
 }
 
-/* The host's time for `n` calls, without the wait after them. */
+/* The host's time for `n` calls. It does not include the wait after them. */
 #define MEASURE(work, subject, unit, n, body, sync)                        \
     do {                                                                   \
         double rounds_[ROUNDS];                                            \
@@ -48,7 +48,7 @@ static inline void print_figure(const char *work, const char *subject, const cha
         print_figure(work, subject, unit, rounds_, ROUNDS);                \
     } while (0)
 
-/* One call and the wait, divided by what is in it. */
+/* The time of one call and its wait, divided by the number of operators in the call. */
 #define IN_ROUNDS(count, work, subject, unit, n, body, sync)               \
     do {                                                                   \
         double rounds_[count];                                             \
@@ -64,7 +64,7 @@ static inline void print_figure(const char *work, const char *subject, const cha
     } while (0)
 #define END_TO_END(...) IN_ROUNDS(ROUNDS, __VA_ARGS__)
 
-/* The same of a single call: the GPU's clock is another nearly every time. */
+/* The same for a single call. The GPU's clock frequency differs nearly every time. */
 #define ONCE(work, subject, body, sync) IN_ROUNDS(ROUNDS_ONCE, work, subject, "us", 1, body, sync)
 
 /* `times` calls queued in a row and waited for at the end. */

@@ -1,4 +1,4 @@
-"""PyTorch at the works of figures.c: one line per figure, work, subject, median, unit.
+"""PyTorch's figures for the works of figures.c: one line per figure, with work, subject, median and unit.
 
 figures.py [seed] [moe] [operators]"""
 import statistics

@@ -1,10 +1,11 @@
-/* Messages between two processes on one GPU beside a copy within one:
+/* Measures messages between two processes on one GPU, and a copy within one process:
  *
  *     weir launch -n 2 build/release/bench_ipc [DEVICE [LOG2 OF THE MOST BYTES]]
  *
- * Rank 1 prints medians. Of a message the receiver's part is a copy out of the sender's memory.
- * Once the sender waits for its stream meanwhile, once it does not: processes share a GPU by turns,
- * but with MPS. The same message between two ranks of one process shows what the kernel takes.
+ * Rank 1 prints medians. The receiver of a message copies it out of the sender's memory.
+ * There are two rows: in one the sender waits for its stream meanwhile, in the other it does not.
+ * Without MPS, processes take turns on a GPU. The same message between two ranks of one process
+ * shows the time of the copy kernel alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void meet(struct run *r)
     OK(weir_stream_sync(r->stream));
 }
 
-/* One rank at a time. */
+/* Runs one rank at a time. */
 static double time_copy(struct run *r)
 {
     double samples[SAMPLES] = {0};
@@ -99,7 +100,7 @@ static double time_message(struct run *r, bool sender_waits)
     return median(samples);
 }
 
-/* Two ranks of this process, one process at a time. */
+/* Two ranks of this process; one process at a time measures. */
 static double time_local(struct run *r)
 {
     double samples[SAMPLES] = {0};

@@ -1,8 +1,9 @@
 /* Single operators at sizes where the hardware is the limit. */
 #include "figures.h"
 
-/* Numbers of its own: queries that find themselves among the keys would give all others next to no
- * weight, and what a product takes depends on its numbers, by the power that it needs. */
+/* Queries, keys and values have different random numbers. With equal ones, each query would match
+ * its own key and all other weights would be nearly 0; and a product's time depends on its
+ * numbers, since they change the power it draws. */
 static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const int64_t *shape)
 {
     static uint64_t seed;
@@ -13,7 +14,7 @@ static weir_tensor *noise(weir_device *dev, weir_dtype dtype, int ndim, const in
     return t;
 }
 
-/* `body` gives *out, and once more each time. */
+/* `body` computes *out, a new tensor at each call. */
 #define OPERATOR(subject, times, body)         \
     do {                                       \
         weir_tensor *out = NULL;               \

@@ -1,4 +1,4 @@
-/* What core limits do: two products side by side, and a product beside something that is bound by
+/* Measures core limits: two products side by side, a product beside an operator that is bound by
  * memory; and the same two products on the bare driver's green contexts. */
 #include "cuda/product/product.h"
 #include "figures.h"
@@ -29,7 +29,7 @@ static void addition(const struct set *x)
     check(weir_add_into(x->from, x->from, x->to));
 }
 
-/* Two products on two streams, for a plan to find the fastest way together. */
+/* Two products on two streams; the plan is tuned to find the fastest kernels for both together. */
 static weir_plan *plan_of_two(weir_device *dev, int cores)
 {
     static const char *const names[2][3] = {{"a0", "b0", "c0"}, {"a1", "b1", "c1"}};
@@ -59,7 +59,7 @@ static weir_plan *plan_of_two(weir_device *dev, int cores)
     return plan;
 }
 
-/* Runs it as well, which tunes the products for calls outside of plans. */
+/* Also runs it once, which tunes the products for calls outside of plans. */
 static void planned(weir_device *dev, const struct set *x, int cores, const char *with)
 {
     weir_plan *plan = plan_of_two(dev, cores);
@@ -126,7 +126,7 @@ static void green_streams(struct bare *b, weir__cu_stream *out)
     }
 }
 
-/* The product that the limited streams have just done, as it was done. */
+/* The same kernel that the limited streams have just run. */
 static const struct weir__cuda_product *limited_product(const struct weir__cuda *dev)
 {
     const struct weir__cuda_product *p = dev->products.all;

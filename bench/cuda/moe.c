@@ -7,8 +7,8 @@ struct moe {
     weir_tensor *x, *router, *up, *down, *shared_up, *shared_down, *zeros;
 };
 
-/* What runs beside the experts: nothing, the shared expert, or that and the choice of experts; and
- * the cores that the shared expert and the routed ones may use, 0 for all. */
+/* What runs beside the routed experts: nothing, the shared expert, or the shared expert and the
+ * choice of experts. Also the cores that the shared and the routed experts may use, 0 for all. */
 struct form {
     const char *name;
     enum { NOTHING, SHARED, SHARED_AND_GATES } beside;
@@ -44,7 +44,7 @@ static weir_tensor *gates(const struct moe *m)
     return dense;
 }
 
-/* All experts at once; the second product sums over experts and their width together. */
+/* All experts at once. The second product sums over both the experts and their width. */
 static weir_tensor *routed_experts(const struct moe *m, weir_tensor *dense)
 {
     weir_tensor *own = dense ? NULL : (dense = gates(m)), *h, *h3, *g, *w3, *scaled, *flat, *y;
@@ -167,9 +167,9 @@ void moe_layer(weir_device *dev)
     free_moe(&m);
 }
 
-/* ---- what limits do, in traces ---- */
+/* ---- traces with and without limits ---- */
 
-/* One run; the first has tuned and warmed up what it needs. */
+/* Traces one run, after a first run that tunes and warms up. */
 static weir_trace *record(weir_device *dev, weir_plan *plan, weir_tensor *x)
 {
     weir_stream *s = weir_stream_default(dev);

@@ -1,6 +1,6 @@
-/* What keeps two products on half the cores each from running as fast as one: the same with
- * operands that cost less power, with products that do without tensor cores, and the GPU's clock
- * and power meanwhile, where NVIDIA's management library tells them. */
+/* Measures why two products on half the cores each are slower than one on all: the same with
+ * operands that draw less power and with products that do not use tensor cores. It also prints the
+ * GPU's clock and power meanwhile, if NVIDIA's management library is there. */
 #include <dlfcn.h>
 #include <time.h>
 
@@ -43,7 +43,7 @@ static void run(const struct pair *x, int n)
     }
 }
 
-/* In the middle of about a tenth of a second of them. */
+/* Read in the middle of about 0.1 s of products. */
 static void sample(weir_device *dev, const struct meter *m, const struct pair *x, int n,
                    const char *what)
 {

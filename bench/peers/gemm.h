@@ -1,5 +1,5 @@
-/* The 256x256 f32 matmul of the overlap work, on the calling core alone, and the
- * frame of that work: 50 of them per chain. Needs OpenBLAS (PEER_OPENBLAS). */
+/* The 256x256 f32 matmul of the overlap work, on the calling core alone, and that
+ * work's loop: 50 matmuls per chain. Needs OpenBLAS (PEER_OPENBLAS). */
 #ifndef WEIR_BENCH_GEMM_H
 #define WEIR_BENCH_GEMM_H
 

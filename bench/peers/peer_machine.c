@@ -1,4 +1,4 @@
-/* What the machine itself costs: the floor under every runtime's figure. */
+/* The machine's own costs. No runtime can be faster than these. */
 #include "../collective_sizes.h"
 #include "../dag_gen.h"
 #include "../harness.h"
@@ -59,8 +59,8 @@ static void ring_side(void *ctx, int who)
     double start = bench_now_ns();
     long other = 0;
 
-    /* Each side keeps the last index of the other that it saw, and looks again
-     * only when that one says full or empty. */
+    /* Each side remembers the other's index as last read, and reads it again only
+     * when the ring looks full or empty by that index. */
     for (long i = 0; i < RING_ITEMS; i++) {
         if (who == 0) {
             while (i - other >= RING_SIZE)
@@ -153,7 +153,7 @@ struct dag {
     double ns;
 };
 
-/* What a node is: a call to a function that is not known before. */
+/* A node is a call through a function pointer, unknown at compile time. */
 static void empty_node(void)
 {
 }
@@ -373,7 +373,7 @@ static void run_copy(struct bench *b)
     sample_copy(b, COPY_BYTES, 10);
 }
 
-/* Each of two threads copies what a rank has. */
+/* Each of two threads copies the bytes of one rank. */
 static void copy_collective(struct bench *b)
 {
     sample_copy(b, 2 * bench_collective_bytes(b->work), bench_collective_calls(b->work));

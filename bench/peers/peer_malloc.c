@@ -1,7 +1,7 @@
-/* Allocators on the pool's trace. Built once as it is for the C library's
+/* Runs other allocators on the pool's trace. Built once as it is for the C library's
  * malloc, and once with PEER_MIMALLOC for mimalloc, called by its own names so
- * that there is no doubt who serves. Blocks are not touched: only the allocator
- * is measured, as for the pool, which keeps its records elsewhere. */
+ * that it is certain which allocator runs. Blocks are not touched: only the allocator
+ * is measured. weir's pool does not touch them either; it keeps its records elsewhere. */
 #include "../harness.h"
 #include "../trace_gen.h"
 

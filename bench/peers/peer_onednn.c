@@ -1,8 +1,8 @@
 /* oneDNN (the 2.x C interface): matmul, convolution and addition.
  *
- * Forms: "plain" works on row-major data as it is. "reorders counted" lets oneDNN
- * choose its layouts and counts the time to get there and back; the form with
- * layouts chosen beforehand is printed beside it, for what it is worth. */
+ * Forms: "plain" computes on row-major data. "reorders counted" lets oneDNN
+ * choose its layouts and counts the time of the reorders. The form with layouts
+ * chosen beforehand is printed too, but no target compares with it. */
 #include "../harness.h"
 
 #include <dnnl.h>
@@ -60,7 +60,7 @@ static dnnl_memory_t make_memory(const dnnl_memory_desc_t *md)
     return mem;
 }
 
-/* What one sample executes, in order. */
+/* The primitives that one sample executes, in order. */
 struct work {
     struct step {
         dnnl_primitive_t primitive;

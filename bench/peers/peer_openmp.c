@@ -55,7 +55,7 @@ static void submit_hops(void)
 {
     int queue[2] = {0, 0};
 
-    /* Each task is in the order of its own queue and after the last of the other. */
+    /* Each task comes after the last of its own queue and the last of the other queue. */
     for (int i = 0; i < HOPS; i++) {
         int mine = i & 1;
 #pragma omp task depend(inout : queue[mine]) depend(in : queue[1 - mine]) shared(queue)
@@ -88,7 +88,7 @@ static void submit_waits(void)
     }
 }
 
-/* A task after two earlier ones, and those of the next run after all of this one. */
+/* A task depends on two earlier ones. The tasks of the next run depend on all of this run. */
 static void submit_dag(void)
 {
     static int deps[DAG_NODES][2], done[DAG_NODES];

@@ -1,4 +1,4 @@
-/* StarPU: a data handle is a queue, a task that writes it stands in line. */
+/* StarPU: a data handle serves as a queue, since tasks that write it run in order. */
 #include "../dag_gen.h"
 #include "gemm.h"
 
@@ -51,7 +51,7 @@ static bool start(const struct bench *b)
     return true;
 }
 
-/* worker -1: whichever is free. */
+/* worker -1: any free worker. */
 static void submit(struct starpu_codelet *codelet, starpu_data_handle_t own,
                    starpu_data_handle_t other, void *arg, int worker)
 {
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
         {"idle_cpu", 1, idle},
     };
 
-    /* Its greeting would stand between our lines. */
+    /* StarPU's greeting would be mixed with our lines. */
     setenv("STARPU_SILENT", "1", 1);
     return bench_main(argc, argv, cases, sizeof cases / sizeof *cases);
 }

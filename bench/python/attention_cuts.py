@@ -5,7 +5,7 @@
 Every cut of src/cuda/kernels/product/attention_few.cu is compiled by NVRTC and runs as weir would start it: a CUDA graph of
 CALLS launches of which each may begin while the one before ends. Cuts are shown as parts/warps/tiles with the median of rounds that
 take turns, in microseconds a launch, the best first. cuDNN's time stands beside them where PyTorch is there. Variants change the
-text; those without a step (its products, say) tell by the difference what that step costs. `--variants all` takes every one,
+text. A variant without some step (the products, say) shows by the difference what that step costs. `--variants all` runs all,
 `--check` runs each cut once on the fake GPU of tests/cuda, in small, and compares values.
 """
 

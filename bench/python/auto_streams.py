@@ -1,4 +1,4 @@
-"""What automatic streams gain: a mixture of experts on one stream and on those that the compiler chooses.
+"""The gain of automatic streams: a mixture of experts on one stream and on those that the compiler chooses.
 
     python bench/python/auto_streams.py [--rounds N]
 

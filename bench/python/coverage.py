@@ -1,4 +1,4 @@
-"""Which share of each model's operators is weir's, and what the rest is.
+"""The share of each model's operators that weir runs, and the operators it does not run.
 
     python bench/python/coverage.py [--training] [--bfloat16] [MODEL ...]
 

@@ -1,10 +1,10 @@
-"""What calls of compiled functions cost on a GPU, beside PyTorch in the same run.
+"""The cost of calls of compiled functions on a GPU, beside PyTorch in the same run.
 
     WEIR_DEVICE=cuda:0 python bench/python/cuda.py
 
-Microseconds a call, medians: of the host's part, of the same where the caller keeps the last
-results, so that each call gets other memory, and with the GPU's end. "One plan" is all weir's, of
-"cut" PyTorch has one kernel in the middle.
+Medians in microseconds a call: of the host's part; of the host's part where the caller keeps the
+last results, so that each call gets other memory; and of the time until the GPU has finished. "One
+plan" is run by weir alone; in "cut" PyTorch runs one kernel in the middle.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-"""Attention of one token behind keys and values that grow by a copy: copied as they are read, copied
-before, and not at all.
+"""Attention of one token, with keys and values that grow by a copy: copied while they are read, copied
+before, and not copied at all.
 
     growing.py [--lengths 1000,4000,16000] [--rounds N]
 

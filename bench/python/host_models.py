@@ -6,10 +6,10 @@
 
 Prefill is 64 tokens; decode is one token with a static cache of 128. Weights are random, in float32.
 Each round runs every way once, in turn; figures are medians of milliseconds a step, and medians of
-the rounds' own ratios, which other work on the machine disturbs less. With several threads each way first
+the ratios of each round, which other work on the machine disturbs less. With several threads each way first
 waits until those of the one before have gone to sleep, and runs a step that is not measured. `--values` compares with the
 model in float64, `--launches` counts what a step launches, `--cpu-time` measures what the process
-has of the cores rather than the time that passes: with one thread and on a busy machine.
+uses of the cores, not the time that passes; use it with one thread on a busy machine.
 `--urgent` gives all threads a real-time priority for the seconds that are measured, so that other
 work on the machine waits (root alone may), and shows both times.
 """

@@ -1,10 +1,10 @@
-"""Attention, products of experts and what brings rows to experts and back on a GPU, beside PyTorch.
+"""Attention, products of experts and the routing of rows to experts and back on a GPU, beside PyTorch.
 
     WEIR_DEVICE=cuda:0 python bench/python/kernels.py [attention] [experts] [routing] [--rounds N] [--only PART]
 
 Each way runs some calls as one CUDA graph, several times before it is waited for, so that the host's part is
-hidden; rounds take turns; medians, microseconds a call. Of
-attention PyTorch's ways are its backends (cuDNN, flash, efficient) as torch.nn.attention offers
+hidden; rounds take turns; medians, microseconds a call. For
+attention, PyTorch's ways are its backends (cuDNN, flash, efficient) as torch.nn.attention offers
 them; a dash means that it refuses the shape. Differences are the largest to float64, over some
 rows. Without a GPU, `--small` compares values alone.
 """

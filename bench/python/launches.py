@@ -1,4 +1,4 @@
-"""What compiled models launch on a GPU, and the bytes that it moves: counted, not timed; no GPU is needed.
+"""The launches of compiled models on a GPU and the bytes they move: counted, not timed; no GPU is needed.
 
     launches.py [--size tiny|bench] [--layers N] [--phases prefill,decode] [--list] [--predict]
                 [--json FILE] [--save FOLDER] [MODEL ...]
@@ -7,8 +7,8 @@ A model of gpu_models.py is traced on the host in virtual time, where nothing is
 is compiled for `cuda:0`: the real one, or the fake one of tests/cuda (found in build/release) where there
 is none. Bytes are those of plan.launches(): each operand of a launch once, as if no cache kept it.
 `--list` shows every launch, `--predict` what `npu:a3` and a model of an H200 are predicted to take on one
-stream and on those that auto_streams finds. The trace is a host's: on a GPU PyTorch may choose another
-operator for attention, which weir has as the same one.
+stream and on those that auto_streams finds. The trace is made on the host: on a GPU PyTorch may choose another
+operator for attention, but weir maps both to the same one.
 """
 
 import argparse

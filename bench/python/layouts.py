@@ -4,8 +4,8 @@
 
 Broadcasts along short dims, operands whose neighbours lie along different dims, softmax along a
 dim that is not the last, the sort of one long row. PART runs only the cases with it in their name.
-On a busy machine the best of some rounds counts; --one-core gives both a thread and counts the
-processor's time instead of the clock's, which others disturb least.
+On a busy machine the best of some rounds counts. --one-core gives weir and PyTorch one thread each and
+measures processor time instead of wall time; other processes disturb it least.
 """
 
 import argparse

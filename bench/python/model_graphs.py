@@ -1,4 +1,4 @@
-"""Graphs that the model is held against on a real device, as files for `weir calibrate`.
+"""Writes graphs on which `weir calibrate` compares the model with a real device.
 
     python bench/python/model_graphs.py DIR            60 graphs that no fit has seen
     weir calibrate --device cuda:0 -o here.profile --json DIR/*.pbtxt

@@ -1,4 +1,4 @@
-"""Whole models, beside PyTorch's own ways, and what a token costs as text grows.
+"""Whole models, beside PyTorch's own ways, and the cost of a token as text grows.
 
     python bench/python/models.py [--threads N] [--rounds N] [--json] [MODEL ...]
     python bench/python/models.py --growth [--lengths 12,62,150,1000] [--count N] [--cpu-time]

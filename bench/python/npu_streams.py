@@ -1,4 +1,4 @@
-"""What auto_streams is predicted to gain on a modelled NPU, of transformers' models: no NPU is needed.
+"""The predicted gain of auto_streams on a modelled NPU, for transformers' models: no NPU is needed.
 
     npu_streams.py [--device npu:a3] [--size tiny|bench] [--layers N] [--phases prefill,...] [--json FILE]
                    [MODEL ...]

@@ -1,4 +1,4 @@
-"""What a call costs from Python, against PyTorch in the same run.
+"""The cost of a call from Python, against PyTorch in the same run.
 
     python bench/python/overhead.py [--json]
 

@@ -5,7 +5,7 @@
 For each number of ranks and each size it starts every subject that is installed, prints the median time of an
 all-reduce of f32 in microseconds, and says whether `shm` is at most as slow as the quickest of the others (target 1.0).
 With --targets only those that the target is about are run, in less than six minutes on two cores. Each is run twice, in
-turn, and the better of its medians counts: a slow moment of the machine is nobody's. Then it puts a chain of matrix products beside
+turn, and the better of its medians counts, so that a slow moment of the machine does not. Then it puts a chain of matrix products beside
 an all-reduce (target: 1.1 times the longer one), each on its own part of the cores: a rank has its share of the
 machine, a quarter of it, at least one core, reduces, and the rest multiplies; once with all hardware threads, once with as
 many as there are cores, once with half. (Where a machine hides which threads are of one core: taskset, and --overlap.) A share of one core has nothing to overlap with, which it says. MPICH's launcher is $TEST_MPICH or mpiexec.hydra, its library libmpi_abi.so.1 beside it or

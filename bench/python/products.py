@@ -4,7 +4,7 @@
 
 Square products (B as [k, n] and as a transposed [n, k]), products of few rows with a matrix of
 4096 x 4096, attention of 16 heads; f32, bf16 and f16. Calls back to back, rounds take turns,
-medians, and at the end which rows the better of the two is ahead in. Rounds are fewer once the run is behind --limit.
+medians, and at the end the rows in which PyTorch or oneDNN beats weir. Rounds are fewer once the run is behind --limit.
 PART runs only the cases with it in their name. On a busy machine the figures mean nothing.
 
 oneDNN is the one that PyTorch is built with, called as it is by torch.compile (mkldnn::_linear_pointwise). Of bf16 and f16

@@ -3,7 +3,7 @@
 
     weir cann run -- python bench/python/torch_npu_eager.py
 
-Shows what an operator costs the host (a queue of small additions, with the wait for the last; and the
+Shows the host's cost of an operator (a queue of small additions, with the wait for the last; and the
 processor time of the thread that issues them, which says the same on a busy machine), and the forward pass of a decoder layer of
 Llama's shape, of a prompt and of one token. The two devices take turns; medians of several rounds.
 """

@@ -1,5 +1,5 @@
-"""Small models of transformers and diffusers, with random weights: what coverage.py and models.py
-go over. Nothing is downloaded but the packages."""
+"""Small models of transformers and diffusers, with random weights, for coverage.py and models.py.
+Nothing is downloaded but the packages."""
 
 import torch
 

@@ -45,7 +45,7 @@ static double now(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What the processor can do at most: 24 chains of sums, nothing loaded. */
+/* The processor's peak: 24 chains of sums without loads. */
 static void multiply_only(void)
 {
     vec acc[24];
@@ -89,7 +89,7 @@ static void *work(void *pointer)
     for (int i = 0; i < t->calls; i++) {
         unsigned at;
 
-        /* all are here */
+        /* all threads have arrived */
         if (atomic_fetch_add(&t->here, 1) + 1 == t->threads) {
             t->next = 0;
             t->here = 0;

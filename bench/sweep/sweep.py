@@ -3,8 +3,8 @@
     python bench/sweep/sweep.py --build      compiles a library per variant into build/sweep
     python bench/sweep/sweep.py [--seconds S] [--only TEXT]
 
-A variant is what it changes of the constants in gemm_real.h and gemm_tile.h. GFLOP/s, median of the rounds
-(and best), which take turns with PyTorch's.
+A variant changes some constants of gemm_real.h and gemm_tile.h. Prints GFLOP/s, the median of the rounds
+and the best; rounds take turns with PyTorch's.
 """
 
 import argparse

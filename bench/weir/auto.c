@@ -1,4 +1,4 @@
-/* streams=auto against one stream, on graphs of every kind: it must not lose. */
+/* streams=auto against one stream, on graphs of every kind: it must not be slower. */
 #include "bench/weir/works.h"
 
 enum { RUNS = 20, MAX_WIDTH = 8 };
@@ -10,10 +10,10 @@ struct race {
     weir_tensor *x, *y;
 };
 
-/* The operators of one kind of graph: from x to the result. */
+/* Adds the operators of one kind of graph. returns the result for the input x. */
 typedef weir_tensor *(*shape_fn)(const struct bench *b, weir_tensor *x);
 
-/* Takes the tensor's place. */
+/* Replaces the tensor *t. */
 static void replace(weir_tensor **t, weir_tensor *by)
 {
     weir_tensor_release(*t);
@@ -141,7 +141,7 @@ static double time_of(const struct race *r, weir_plan *plan)
     return bench_now_ns() - start;
 }
 
-/* How many times faster it is as placed. Turn by turn, so that both meet the same noise. */
+/* The speedup of streams=auto. The two take turns, so that noise hits both alike. */
 static double race_once(void *ctx)
 {
     const struct race *r = ctx;

@@ -1,5 +1,5 @@
-/* 64 independent chains of short operators, queued round robin: what going from stream to stream
- * costs, and how that scales with cores and with host threads that queue.
+/* 64 independent chains of short operators, queued round robin: the cost of switching between
+ * streams, and how it scales with cores and with host threads that queue.
  *
  * b->work is chains_64_<us>us_t<cores>. */
 #include "bench/weir/works.h"
@@ -37,7 +37,7 @@ static weir_status spin(const void *args, const weir_block *block)
     return WEIR_OK;
 }
 
-/* The chains of one of the submitters, round robin. */
+/* Queues the chains of one host thread, round robin. */
 static weir_status queue_share(const struct chains *c, int index)
 {
     int first = CHAINS * index / c->submitters, end = CHAINS * (index + 1) / c->submitters;
@@ -70,7 +70,7 @@ static double eager_once(void *ctx)
     return (bench_now_ns() - start) / (CHAINS * c->tasks);
 }
 
-/* The threads are there before the clock starts. */
+/* The threads are started before the clock. */
 static double submitters_once(void *ctx)
 {
     struct submitter all[MOST_SUBMITTERS];
@@ -107,7 +107,7 @@ static double plan_once(void *ctx)
     return (bench_now_ns() - start) / (CHAINS * BENCH_CHAIN_TASKS);
 }
 
-/* The node is weir's own "Kernel", which spins as long. */
+/* The node is weir's own "Kernel", which spins for the same time. */
 static weir_tensor *add_task(const struct chains *c, weir_graph *g, weir_tensor *last)
 {
     const weir_attr us = {.name = "us", .kind = WEIR_ATTR_FLOAT, .value.f = c->ns / 1000};

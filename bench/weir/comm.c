@@ -1,4 +1,4 @@
-/* Collectives between two devices of one process, a core each. */
+/* Collectives between two devices of one process; each device has one core. */
 #include "bench/collective_sizes.h"
 #include "bench/weir/works.h"
 
@@ -31,7 +31,7 @@ static void await_call(const struct comm *c)
         weir__bench_must(c->b, weir_stream_sync(weir_stream_default(c->dev[r])));
 }
 
-/* Back to back, as MPI's ranks call them: in a row, and at the end both ranks are done. One
+/* Calls in a row without a wait, as MPI's ranks make them; at the end it waits for both ranks. One
  * host thread queues the calls of both. */
 static double time_call(void *ctx)
 {
@@ -44,7 +44,7 @@ static double time_call(void *ctx)
     return c->bytes * c->calls / (bench_now_ns() - start);
 }
 
-/* The host sees each one over before it queues the next. */
+/* The host waits for each call before it queues the next. */
 static double await_once(void *ctx)
 {
     const struct comm *c = ctx;

@@ -1,4 +1,4 @@
-/* What compiling takes: random graphs of elementwise operators, two earlier values each. */
+/* The time of compiling random graphs of elementwise operators. Each reads two earlier values. */
 #include "bench/weir/works.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static weir_tensor *add_node(const struct build *m, int streams, weir_tensor *a,
     return out;
 }
 
-/* So many nodes in all: random ones, and those that add up what no other node reads. */
+/* A graph of that many nodes: random ones, and additions of all values that no other node reads. */
 static weir_graph *make_graph(const struct bench *b, weir_device *dev, int nodes, int streams)
 {
     struct build m = {.b = b};

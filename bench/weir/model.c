@@ -1,4 +1,4 @@
-/* The modelled machine: how many kernels it replays. */
+/* The speed at which the modelled machine replays kernels. */
 #include "bench/weir/works.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Plans of operators that do nothing: what replaying costs, submit to completion. They are
- * the counterpart of graphs that other runtimes build beforehand. */
+/* Plans of empty operators: the cost of a replay, from submission to completion. They are
+ * the counterpart of other runtimes' prebuilt graphs. */
 #include "bench/weir/works.h"
 
 #include "bench/dag_gen.h"
@@ -21,7 +21,7 @@ struct replay {
     int runs, items; /* items of one run */
 };
 
-/* An operator that does nothing after `in`, on the stream of that tag. */
+/* An empty operator after `in`, on the stream with that tag. */
 static weir_tensor *add_empty(const struct bench *b, weir_graph *g, const char *tag,
                               weir_tensor *const *in, int nin)
 {

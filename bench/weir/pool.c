@@ -3,8 +3,8 @@
 
 #include "bench/trace_gen.h"
 
-/* Work goes to the second stream at every so many blocks; all blocks are used on
- * it, so that blocks freed since then are held back until that work is over. */
+/* Work is queued on the second stream at every N-th block. All blocks are used on
+ * it, so blocks freed since then stay unavailable until that work has completed. */
 enum { SECOND_STREAM_EVERY = 8 };
 
 struct replay {

@@ -1,8 +1,8 @@
 /* Empty operators: chains, hops, forks.
  *
- * Two forms. "weir" is submit to completion: the host queues while the device
- * runs. "weir: queued beforehand" holds the device at a gate until all is queued
- * and times what follows, which is what prebuilt graphs of other runtimes do. */
+ * Two forms. "weir" is the time from submission to completion: the host queues while the device
+ * runs. "weir: queued beforehand" holds the device at a gate until everything is queued
+ * and measures the time after that, as prebuilt graphs of other runtimes do. */
 #include "bench/weir/works.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ enum {
     FORKS = 1000,
     FORK_WIDTH = 8,
     WAITS = 2000,
-    /* Queued behind a gate: few enough for any queue to hold. */
+    /* The number queued behind a gate; small enough for any queue. */
     QUEUED_CHAIN = 2000,
     QUEUED_HOPS = 2000,
     QUEUED_FORKS = 100,
@@ -148,7 +148,7 @@ static weir_status queue_forks(const struct setup *s, int count)
     return st;
 }
 
-/* Submit to completion, per item. */
+/* Time from submission to completion, per item. */
 static double time_all(const struct setup *s, weir_status (*queue)(const struct setup *, int),
                        int count)
 {
@@ -159,7 +159,7 @@ static double time_all(const struct setup *s, weir_status (*queue)(const struct 
     return (bench_now_ns() - start) / count;
 }
 
-/* From the opening of the gate to the end, per item. */
+/* Time from the opening of the gate to the end, per item. */
 static double time_queued(const struct setup *s, weir_status (*queue)(const struct setup *, int),
                           int count)
 {

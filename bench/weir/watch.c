@@ -1,5 +1,5 @@
-/* What watching costs: queueing and running small operators while a trace is recorded, and
- * while the race checker is on, against the same without. */
+/* The cost of a trace and of the race checker: queueing and running small operators while a
+ * trace is recorded, while the race checker is on, and with neither. */
 #include "bench/weir/works.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ struct setup {
     double began, ended; /* of the worker's own time */
 };
 
-/* Of this thread alone: what others do meanwhile is no cost of ours. */
+/* The processor time of this thread alone, so that other processes do not count. */
 static double thread_ns(void)
 {
     struct timespec t;
@@ -74,7 +74,7 @@ static struct cost measure(struct setup *s)
     return cost;
 }
 
-/* Both sides together, the least of a few, since what disturbs only adds. */
+/* Queueing and running together: the least of a few, since disturbances only add time. */
 static double measure_best(struct setup *s)
 {
     struct cost best = measure(s);
@@ -121,7 +121,7 @@ void weir__bench_trace(struct bench *b)
 
 /* ---- the race checker ---- */
 
-/* Three operands each: two read, one written, all of them again and again. */
+/* Three operands each, two read and one written; the same ones at every operator. */
 static weir_status queue_add(struct setup *s, int i)
 {
     return weir_add_into(s->tensors[i % TENSORS], s->tensors[(i + 1) % TENSORS],

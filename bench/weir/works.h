@@ -7,7 +7,7 @@
 
 #include <weir/weir.h>
 
-/* streams.c: what the runtime costs when operators do nothing. */
+/* streams.c: the runtime's own cost, with empty operators. */
 void weir__bench_chain(struct bench *b);
 void weir__bench_chain_prebuilt(struct bench *b);
 void weir__bench_pingpong(struct bench *b);
@@ -15,27 +15,27 @@ void weir__bench_fork_join(struct bench *b);
 void weir__bench_submit_wait(struct bench *b);
 void weir__bench_idle(struct bench *b);
 
-/* plans.c: the same as plans, sampled beside the others. */
+/* plans.c: the same works, as plans. */
 void weir__bench_plan_hops(struct bench *b);
 void weir__bench_plan_forks(struct bench *b);
 void weir__bench_plan_chain(struct bench *b);
 void weir__bench_dag(struct bench *b);
 
-/* chains.c: b->work says how long a task is, and on how many cores. */
+/* chains.c: b->work gives the length of a task and the number of cores. */
 void weir__bench_chains(struct bench *b);
 
-/* compile.c: what compiling takes. */
+/* compile.c: the time of compiling. */
 void weir__bench_compile_1k(struct bench *b);
 void weir__bench_compile_10k(struct bench *b);
 void weir__bench_compile_100k(struct bench *b);
 
 /* auto.c: streams=auto against one stream. */
 void weir__bench_auto(struct bench *b);
-/* model.c: kernels that the modelled machine replays. */
+/* model.c: the speed at which the modelled machine replays kernels. */
 void weir__bench_model_1m(struct bench *b);
 void weir__bench_model_10m(struct bench *b);
 
-/* watch.c: what recording a trace and checking for races cost an operator. */
+/* watch.c: the cost per operator of recording a trace and of checking for races. */
 void weir__bench_trace(struct bench *b);
 void weir__bench_race(struct bench *b);
 
@@ -50,15 +50,15 @@ void weir__bench_matmul(struct bench *b);
 void weir__bench_conv2d(struct bench *b);
 void weir__bench_add(struct bench *b);
 
-/* comm.c: b->work says which collective, and of how many bytes. */
+/* comm.c: b->work gives the collective and its bytes. */
 void weir__bench_collective(struct bench *b);
 
-/* Ends the case's process with the library's sentence if `status` is an error:
- * a figure of a failed run is no figure. */
+/* Ends the case's process with the library's error message if `status` is an error:
+ * a failed run gives no figure. */
 void weir__bench_must(const struct bench *b, weir_status status);
 
 /* A cpu device of that many cores, streams and events; each case has a process
- * of its own, whose end gives them back. */
+ * of its own, and its end frees them. */
 weir_device *weir__bench_open(const struct bench *b, int cores);
 weir_stream *weir__bench_stream(const struct bench *b, weir_device *dev);
 

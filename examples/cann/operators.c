@@ -22,7 +22,7 @@ enum { ROWS = 48, INNER = 32, COLUMNS = 64 };
 
 static float x[ROWS][INNER], w[INNER][COLUMNS], b[COLUMNS], y[ROWS][COLUMNS];
 
-/* A matrix in device memory, and what operators know it by. */
+/* A matrix in device memory, and the aclTensor that operators take. */
 struct matrix {
     void *memory;
     size_t bytes;

@@ -1,9 +1,9 @@
-/* Two cards that can wait for each other for ever, found before anything runs.
+/* Finds, before anything runs, that two cards can wait for each other for ever.
  *
  * Both have 48 vector cores. reduce_scatter takes 16 of them and dispatch_combine 24, and each
  * keeps them until the other card has come to the same operator. non_zero needs all 48 at
- * once and takes what is left while it waits. The program asks weir whether that can
- * deadlock, limits non_zero to what the report proposes, and asks again. */
+ * once; while it waits, it holds the cores that are free. The program asks weir whether that can
+ * deadlock, limits non_zero to the cores that the report proposes, and asks again. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <weir/weir.h>
@@ -47,7 +47,8 @@ static weir_graph *make_card(weir_device *dev, int limit)
     return card;
 }
 
-/* Prints what is found. Returns the limit for non_zero that cures it, 0 if nothing has to. */
+/* Prints the findings. Returns the limit for non_zero that prevents the deadlock, or 0 if none is
+ * needed. */
 static int check(weir_device *dev, int limit)
 {
     weir_graph *card = make_card(dev, limit), *ranks[2] = {card, card};

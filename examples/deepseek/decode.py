@@ -15,7 +15,7 @@ import sys
 HIDDEN, Q_RANK, KV_RANK, ROPE, NOPE, V_DIM, HEADS = 7168, 1536, 512, 64, 128, 128, 128
 EXPERTS, TOP, EXPERT_DIM, DENSE_LAYERS, DENSE_DIM = 256, 8, 2048, 3, 18432
 
-# The device: one core of an Ascend 910C die, at what kernels reach of it. Weights are int8,
+# The device: one core of an Ascend 910C die, at the rates that kernels reach. Weights are int8,
 # for which the matrix cores are twice as fast; attention is in half precision.
 CUBE_FLOP_PER_US = 8192 * 1850 * 0.8
 INT8_SPEEDUP = 2
@@ -119,7 +119,7 @@ def main():
             x = [layer(g, f"l{i}", i, x, a.batch, a, None, None,
                        "shared" if a.placement == "shared" else None, [None, None])]
         return
-    # While one half is in its experts the other is in its attention.
+    # While one half of the batch runs its experts, the other half runs its attention.
     halves = [[], []]
     for i in range(a.layers):
         for half in (0, 1):

@@ -1,4 +1,4 @@
-/* Files that are written: whole or not at all. */
+/* Writing files: a file is written completely or not at all. */
 #include "base/file.h"
 #include "harness/test.h"
 
@@ -56,7 +56,7 @@ static weir_status much(FILE *out, const void *user)
     return WEIR_OK;
 }
 
-TEST(files, a_new_file_takes_the_place_of_the_old_one)
+TEST(files, a_new_file_replaces_the_old_one)
 {
     struct stat about;
 
@@ -142,7 +142,7 @@ TEST(files, a_writer_that_is_killed_leaves_the_old_file)
     leave_folder();
 }
 
-TEST(files, a_link_stays_and_what_it_names_is_replaced)
+TEST(files, a_link_is_kept_and_its_target_is_replaced)
 {
     char link[80];
     struct stat about;
@@ -168,7 +168,7 @@ TEST(files, a_device_that_is_full_says_so)
     CHECK_OK(weir__file_write_text("/dev/null", "text"));
 }
 
-TEST(files, what_cannot_be_written_is_known_before_there_is_anything_to_write)
+TEST(files, an_unwritable_path_is_detected_before_anything_is_written)
 {
     enter_folder();
     CHECK_OK(weir__file_check_writable(path));

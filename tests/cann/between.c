@@ -1,4 +1,4 @@
-/* Between processes, and between streams by memory: keys, events, values. */
+/* Sharing memory and events between processes, and waits of streams for values in memory. */
 #include "helpers.h"
 
 #include <sys/wait.h>
@@ -76,7 +76,7 @@ TEST(between, another_process_uses_memory_by_its_key)
     t_end();
 }
 
-TEST(between, memory_keeps_its_neighbours_apart_when_it_is_exported)
+TEST(between, exporting_memory_does_not_export_its_neighbours)
 {
     char key[65], *memory[8];
 
@@ -231,7 +231,7 @@ TEST(values, a_stream_waits_until_another_has_written_the_value)
 }
 
 /* As torch_npu's external events: a graph waits in each of its runs for what is outside of it. */
-TEST(values, each_run_of_a_graph_waits_for_the_value_anew)
+TEST(values, each_run_of_a_graph_waits_for_the_value_again)
 {
     aclrtStream a, b;
     aclmdlRI graph;

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-TEST(capture, nothing_runs_while_it_is_captured_and_each_run_reads_anew)
+TEST(capture, captured_work_does_not_run_and_each_run_reads_the_present_values)
 {
     aclmdlRICaptureStatus status;
     aclrtStream s;
@@ -34,7 +34,7 @@ TEST(capture, nothing_runs_while_it_is_captured_and_each_run_reads_anew)
     t_end();
 }
 
-TEST(capture, a_stream_that_waits_for_a_captured_event_takes_part)
+TEST(capture, a_stream_that_waits_for_a_captured_event_joins_the_capture)
 {
     aclmdlRICaptureStatus status;
     aclrtEvent fork, join;
@@ -67,7 +67,7 @@ TEST(capture, a_stream_that_waits_for_a_captured_event_takes_part)
     t_end();
 }
 
-TEST(capture, a_wait_of_the_host_is_refused_and_the_capture_goes_on)
+TEST(capture, a_wait_of_the_host_is_refused_and_the_capture_continues)
 {
     aclmdlRICaptureStatus status;
     aclrtStream s;
@@ -97,7 +97,7 @@ TEST(capture, a_wait_of_the_host_is_refused_and_the_capture_goes_on)
     t_end();
 }
 
-TEST(capture, a_task_group_can_be_captured_anew)
+TEST(capture, a_task_group_can_be_captured_again)
 {
     aclrtStream s, other;
     aclrtTaskGrp group;

@@ -1,4 +1,4 @@
-/* What is different on a GPU: WEIR_DEVICE=cuda:0 test_cann. */
+/* Behaviour that differs on a GPU: run WEIR_DEVICE=cuda:0 test_cann. */
 #include "helpers.h"
 
 #include <dlfcn.h>

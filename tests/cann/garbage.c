@@ -1,4 +1,5 @@
-/* NULLs, garbage and handles of what is gone: a code and a sentence, and never a crash. */
+/* NULL, garbage and handles of destroyed objects give an error code and a message, never a
+ * crash. */
 #include "helpers.h"
 
 #include "acl/acl_prof.h"
@@ -217,7 +218,7 @@ TEST(garbage, invalid_handles_are_refused_by_every_function)
     t_end();
 }
 
-TEST(garbage, places_for_results_that_are_null_are_refused)
+TEST(garbage, null_pointers_for_results_are_refused)
 {
     aclrtPhysicalMemProp prop = {0};
     aclrtDrvMemHandle memory;

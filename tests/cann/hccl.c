@@ -181,7 +181,7 @@ TEST(hccl, three_processes_reduce_gather_broadcast_and_send_in_a_ring)
     three_processes();
 }
 
-TEST(hccl, three_processes_do_the_same_by_an_engine_of_weirs)
+TEST(hccl, three_processes_run_all_collectives_by_an_engine_of_weir)
 {
     if (TEST_SANITIZED)
         SKIP("the library's threads are made before these processes end");
@@ -204,7 +204,7 @@ static void *be_a_rank(void *user)
     return NULL;
 }
 
-TEST(hccl, three_threads_do_the_same_by_weirs_own_collectives)
+TEST(hccl, three_threads_run_all_collectives_by_weirs_groups)
 {
     struct place places[RANKS];
     pthread_t threads[RANKS];
@@ -333,7 +333,7 @@ static int copying_rank(uint32_t rank, const HcclRootInfo *root)
     return sum != 0 ? 5 : HcclCommDestroy(comm) ? 6 : 0;
 }
 
-TEST(hccl, two_processes_exchange_what_the_host_need_not_read)
+TEST(hccl, two_processes_exchange_device_memory_that_the_host_cannot_read)
 {
     HcclRootInfo root;
     pid_t child;
@@ -350,7 +350,7 @@ TEST(hccl, two_processes_exchange_what_the_host_need_not_read)
     CHECK_ACL(aclrtResetDevice(0));
 }
 
-TEST(hccl, ranks_of_one_process_use_weirs_own_collectives)
+TEST(hccl, ranks_of_one_process_use_weirs_groups)
 {
     int32_t devices[2] = {0, 1};
     HcclComm comms[2];

@@ -109,7 +109,7 @@ static void *be_a_thread(void *user)
     return NULL;
 }
 
-TEST_TIMEOUT(hccl, a_hundred_and_ten_threads_do_the_same, 120)
+TEST_TIMEOUT(hccl, a_hundred_and_ten_threads_reduce_exchange_and_send_in_a_ring, 120)
 {
     struct place places[THREADS];
     pthread_t threads[THREADS];

@@ -1,4 +1,4 @@
-/* One of three ranks that try the calls of libhccl, whatever connects them. */
+/* One of three ranks that make all calls of libhccl, over any connection. */
 #ifndef TESTS_CANN_HCCL_RANK_H
 #define TESTS_CANN_HCCL_RANK_H
 

@@ -63,7 +63,7 @@ TEST(memory, a_copy_by_address_alone_finds_its_direction)
     t_end();
 }
 
-TEST(memory, more_than_there_is_is_an_error_and_not_a_crash)
+TEST(memory, allocating_more_than_exists_is_an_error_and_not_a_crash)
 {
     size_t free_bytes, total;
     void *x;
@@ -78,7 +78,7 @@ TEST(memory, more_than_there_is_is_an_error_and_not_a_crash)
     t_end();
 }
 
-TEST(memory, a_thread_without_a_context_is_told_of_the_first_device)
+TEST(memory, a_thread_without_a_context_gets_the_memory_info_of_device_0)
 {
     size_t free_bytes, total;
 

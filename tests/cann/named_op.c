@@ -21,7 +21,7 @@ static aclError identity(aclFormat from, aclFormat to, int64_t out, void *source
     return err;
 }
 
-TEST(named_op, identity_copies_between_formats_that_lie_alike)
+TEST(named_op, identity_copies_between_formats_of_equal_layout)
 {
     void *from, *to;
     aclrtStream s;
@@ -146,7 +146,7 @@ TEST(named_op, conv2d_follows_its_attributes)
     t_end();
 }
 
-TEST(named_op, a_bias_goes_along_the_channels_and_its_gradient_is_their_sum)
+TEST(named_op, a_bias_is_added_per_channel_and_its_gradient_is_a_sum_per_channel)
 {
     static const float numbers[6] = {0, 1, 2, 3, 4, 5}, bias[3] = {10, 20, 30};
     const int64_t x[] = {2, 3}, b[] = {3};
@@ -174,7 +174,7 @@ TEST(named_op, a_bias_goes_along_the_channels_and_its_gradient_is_their_sum)
     t_end();
 }
 
-TEST(named_op, allocators_for_workspaces_are_taken_and_not_called)
+TEST(named_op, allocators_for_workspaces_are_accepted_and_never_called)
 {
     aclrtAllocatorDesc desc;
     aclrtStream s;

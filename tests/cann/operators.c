@@ -122,7 +122,7 @@ TEST(operators, refuses_objects_of_another_kind)
     t_end();
 }
 
-TEST(operators, tensors_say_what_they_were_made_of)
+TEST(operators, tensors_return_their_properties)
 {
     const int64_t dims[] = {2, 3}, strides[] = {1, 4}, storage[] = {20};
     int64_t *got, offset;
@@ -170,7 +170,7 @@ TEST(operators, tensors_say_what_they_were_made_of)
     t_end();
 }
 
-TEST(operators, arrays_and_lists_say_how_many_they_hold)
+TEST(operators, arrays_and_lists_return_their_sizes)
 {
     const int64_t ints[] = {7, 8};
     const float floats[] = {1.5f};

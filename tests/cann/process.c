@@ -36,7 +36,7 @@ static void *work(void *user)
     return NULL;
 }
 
-TEST(process, threads_work_beside_each_other_on_two_devices)
+TEST(process, threads_can_use_two_devices_at_the_same_time)
 {
     pthread_t threads[4];
 
@@ -161,7 +161,7 @@ static void *queue_some(void *user)
     return NULL;
 }
 
-TEST(process, what_other_threads_queue_on_a_captured_stream_is_captured_too)
+TEST(process, work_of_other_threads_on_a_captured_stream_is_captured)
 {
     pthread_t there, beside;
     struct captured c;

@@ -221,7 +221,7 @@ TEST(callbacks, a_callback_runs_in_the_thread_that_subscribed)
 
 /* ---- notify ---- */
 
-TEST(notify, a_wait_may_be_queued_before_the_record_it_waits_for)
+TEST(notify, a_wait_for_a_notify_may_be_queued_before_its_record)
 {
     aclrtNotify notify;
     aclrtStream a, b;
@@ -248,7 +248,7 @@ TEST(notify, a_wait_may_be_queued_before_the_record_it_waits_for)
 
 /* ---- limits ---- */
 
-TEST(limits, a_streams_limit_is_over_the_devices_and_a_thread_uses_one)
+TEST(limits, a_streams_limit_overrides_the_devices_and_a_thread_may_use_one)
 {
     uint32_t value = 0;
     aclrtStream s;

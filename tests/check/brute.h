@@ -1,4 +1,4 @@
-/* Every timing of a program, one after the other: slow, and plain enough to be believed. */
+/* Enumerates every timing of a program: slow, but simple enough to be obviously correct. */
 #ifndef WEIR_TEST_BRUTE_H
 #define WEIR_TEST_BRUTE_H
 

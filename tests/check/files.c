@@ -1,4 +1,4 @@
-/* Files: what only the text of a program can show, and what is no program. */
+/* Checks of graph files: faults that only the text shows, and files that are no programs. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -235,7 +235,7 @@ TEST(files, an_empty_file_is_a_program_that_does_nothing)
 }
 
 /* Many timings: the rule takes over, in bounded time, and says so. */
-TEST(files, where_there_are_too_many_timings_the_rule_speaks)
+TEST(files, with_too_many_timings_the_rule_of_sums_decides)
 {
     char tight[16384], fits[16384];
     size_t at = 0, to = 0;

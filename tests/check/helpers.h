@@ -1,4 +1,4 @@
-/* What the tests of checks on graphs share. */
+/* Common code of the tests of checks on graphs. */
 #ifndef TESTS_CHECK_HELPERS_H
 #define TESTS_CHECK_HELPERS_H
 

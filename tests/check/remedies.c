@@ -1,4 +1,4 @@
-/* What a report proposes is tried out, with all timings one by one. */
+/* Verifies the remedies that a report proposes by enumerating all timings. */
 #include "check/deadlock/report.h"
 
 #include "brute.h"
@@ -162,7 +162,7 @@ TEST(remedies, the_largest_limit_helps_and_one_more_does_not)
     try_remedies(&(struct shape){.ranks = 2, .streams = 3, .ops = 4, .cores = 6}, 1200);
 }
 
-TEST(remedies, help_where_priorities_differ)
+TEST(remedies, a_remedy_helps_if_priorities_differ)
 {
     try_remedies(
         &(struct shape){.ranks = 2, .streams = 3, .ops = 3, .cores = 5, .priorities = true}, 1000);

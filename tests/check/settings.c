@@ -1,4 +1,4 @@
-/* What can be said of a graph without running it. */
+/* Findings about a graph that need no run. */
 #include <stdlib.h>
 
 #include "helpers.h"
@@ -66,7 +66,7 @@ TEST(settings, more_cores_than_exist_is_an_error_with_a_limit)
          "static", "never start");
 }
 
-TEST(settings, cores_that_stand_for_no_accelerator_take_blocks_in_turns)
+TEST(settings, cores_of_a_plain_host_take_blocks_in_turns)
 {
     const char *const text = KERNEL("wide", I("blocks", 64) GANG ON("1"))
         KERNEL("fixed", I("blocks", 30) "attr { key: 'us' value { f: 5 } }" ON("2"));

@@ -1,4 +1,4 @@
-/* Whatever deadlocks in the modelled device, the checker has said so. */
+/* Every program that deadlocks on the modelled device was reported by the checker. */
 #include "graph/predict/predict.h"
 #include "helpers.h"
 

@@ -167,7 +167,7 @@ TEST(check_subgroups, messages_within_a_half_are_explored_in_files)
     by_file = true;
     messages_within_halves();
 }
-TEST(check_subgroups, messages_within_halves_of_one_name_are_told_apart)
+TEST(check_subgroups, messages_within_halves_of_one_name_are_distinguished)
 {
     one_name = true;
     messages_within_halves();
@@ -175,7 +175,7 @@ TEST(check_subgroups, messages_within_halves_of_one_name_are_told_apart)
 
 /* ---- halves of one name ---- */
 
-TEST(check_subgroups, groups_of_one_name_that_were_made_here_are_told_apart)
+TEST(check_subgroups, groups_of_one_name_created_in_one_process_are_distinguished)
 {
     one_name = true;
     EXPECT(WEIR_FINDING_COLLECTIVE_ORDER, NULL, "aha", "aha", "aha", "aha");
@@ -185,20 +185,20 @@ TEST(check_subgroups, groups_of_one_name_that_were_made_here_are_told_apart)
 }
 
 /* Whoever is with whom. */
-TEST(check_subgroups, groups_of_one_name_in_files_are_clean_if_every_way_to_part_them_is)
+TEST(check_subgroups, groups_of_one_name_in_files_are_clean_if_every_partition_is)
 {
     one_name = by_file = true;
     EXPECT(WEIR_FINDING_COLLECTIVE_ORDER, NULL, "aha", "aha", "aha", "aha");
     EXPECT(WEIR_FINDING_COLLECTIVE_ORDER, NULL, "h|a", "a|h", "ha", "ha");
 }
 
-TEST(check_subgroups, groups_of_one_name_in_files_fail_if_every_way_to_part_them_does)
+TEST(check_subgroups, groups_of_one_name_in_files_fail_if_every_partition_does)
 {
     one_name = by_file = true;
     EXPECT(WEIR_FINDING_COLLECTIVE_ORDER, "different orders", "ah", "ha", "ha", "ha");
 }
 
-TEST(check_subgroups, groups_of_one_name_in_files_that_fail_in_some_ways_are_warned_of)
+TEST(check_subgroups, groups_of_one_name_in_files_get_a_warning_if_some_partition_fails)
 {
     one_name = by_file = warns = true;
     EXPECT(WEIR_FINDING_COLLECTIVE_ORDER, "in 2 of 3 ways", "ah", "ah", "ha", "ha");

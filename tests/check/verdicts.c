@@ -1,4 +1,4 @@
-/* The explorer's verdict is that of all timings, tried one by one. */
+/* The explorer's verdict equals that of an enumeration of all timings. */
 #include "check/deadlock/explore.h"
 
 #include "brute.h"

@@ -1,4 +1,4 @@
-/* Ranks that do not fit together, die or never come: every rank hears it, by name. */
+/* Ranks that disagree, die or never arrive: every rank gets an error that names them. */
 #include "helpers.h"
 
 static void expect_on_all(struct world *w, weir_status status, const char *one, const char *other)
@@ -235,7 +235,7 @@ TEST(errors, handles_that_are_in_use_stay)
     world_close(&w);
 }
 
-TEST(errors, calls_that_cannot_be_are_refused_at_once)
+TEST(errors, invalid_calls_are_refused_at_once)
 {
     struct world w;
     weir_tensor *x, *other, *y;

@@ -65,7 +65,7 @@ static void run_chain(struct world *w, unsigned seed)
     }
 }
 
-TEST(handover, what_follows_a_collective_comes_after_it)
+TEST(handover, work_after_a_collective_runs_after_it)
 {
     for (unsigned seed = 1; seed <= 2; seed++) {
         struct world w;

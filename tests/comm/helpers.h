@@ -1,4 +1,4 @@
-/* What the tests of collectives share: a group over devices of its own. */
+/* Common code of the tests of collectives: a group with its own devices. */
 #ifndef TESTS_COMM_HELPERS_H
 #define TESTS_COMM_HELPERS_H
 

@@ -1,4 +1,4 @@
-/* Groups of more ranks than a word has bits. */
+/* Groups of more than 64 ranks, which do not fit one word of bits. */
 #include "helpers.h"
 
 enum { MANY = 100 };

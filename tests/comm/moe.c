@@ -176,7 +176,7 @@ TEST(moe, too_small_a_capacity_is_an_error_on_every_rank)
     expect_error(0, 6, "the experts of rank 0 get 7 rows, its capacity is 6");
 }
 
-TEST(moe, shapes_that_cannot_be_are_refused)
+TEST(moe, invalid_shapes_are_refused)
 {
     struct world w;
     weir_tensor *x, *experts, *out[3];

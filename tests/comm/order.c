@@ -1,4 +1,4 @@
-/* Who may run beside whom, and that nothing but the ranks' order decides a result. */
+/* Which calls may overlap, and that results depend only on the order of the ranks. */
 #include "helpers.h"
 
 /* Values whose sum depends on the order of additions. */
@@ -57,7 +57,7 @@ TEST(order, reductions_follow_the_ranks)
 }
 
 /* A rank that waits holds no core and no thread: with one of each, compute goes on. */
-TEST(order, a_waiting_rank_holds_nothing)
+TEST(order, a_waiting_rank_holds_no_cores)
 {
     struct world w;
     weir_tensor *x[2], *y[2], *z;

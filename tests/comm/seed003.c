@@ -147,7 +147,7 @@ static const char *const ranks[2] = {
     " attr { key: \"_user_stream_label\" value { s: \"comm\" } } }",
 };
 
-TEST(seed003, as_graph_files_it_runs_to_the_end)
+TEST(seed003, the_two_card_program_as_graph_files_runs_to_the_end)
 {
     struct world w;
     weir_plan *plans[2];

@@ -210,7 +210,7 @@ static void one_program(uint64_t seed)
     world_close(&m.w);
 }
 
-TEST_TIMEOUT(soak, random_programs_neither_hang_nor_go_wrong, 7200)
+TEST_TIMEOUT(soak, random_programs_terminate_with_the_right_values, 7200)
 {
     const char *seconds = getenv("WEIR_SOAK_SECONDS");
     double limit = seconds ? atof(seconds) : is_modelled() || is_gpu() ? 0.3 : 2;

@@ -139,19 +139,19 @@ static void all_reductions(int n, const weir_group_options *options)
     world_close(&w);
 }
 
-TEST(values, reductions_of_1_rank)
+TEST(values, reductions_of_1_rank_give_the_right_values)
 {
     all_reductions(1, NULL);
 }
-TEST(values, reductions_of_2_ranks)
+TEST(values, reductions_of_2_ranks_give_the_right_values)
 {
     all_reductions(2, NULL);
 }
-TEST(values, reductions_of_3_ranks)
+TEST(values, reductions_of_3_ranks_give_the_right_values)
 {
     all_reductions(3, &(weir_group_options){.mode = WEIR_COMM_SDMA});
 }
-TEST(values, reductions_of_4_ranks)
+TEST(values, reductions_of_4_ranks_give_the_right_values)
 {
     all_reductions(4, NULL);
 }
@@ -196,7 +196,7 @@ static void check_moves(struct world *w, weir_dtype dtype, int64_t n)
     free(want);
 }
 
-TEST(values, moves_of_1_to_4_ranks)
+TEST(values, collectives_that_move_data_give_the_right_values_on_1_to_4_ranks)
 {
     for (int n = 1; n <= MAX_WORLD; n++) {
         struct world w;
@@ -211,7 +211,7 @@ TEST(values, moves_of_1_to_4_ranks)
 }
 
 /* Rank i sends (i + 2 j) % 4 rows of 3 to rank j; some send nothing. */
-TEST(values, rows_by_counts)
+TEST(values, uneven_rows_are_exchanged_by_their_counts)
 {
     struct world w;
 
@@ -250,7 +250,7 @@ TEST(values, rows_by_counts)
 }
 
 /* Both directions at once, on two streams each. */
-TEST(values, send_and_receive)
+TEST(values, a_message_arrives_with_its_values)
 {
     struct world w;
     weir_tensor *x[2], *y[2];
@@ -282,7 +282,7 @@ TEST(values, send_and_receive)
     world_close(&w);
 }
 
-TEST(values, a_view_is_packed_first)
+TEST(values, a_strided_view_is_packed_before_it_is_sent)
 {
     struct world w;
     weir_tensor *x[2], *turned[2], *y[2];

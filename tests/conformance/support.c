@@ -1,4 +1,4 @@
-/* Devices, streams and chance. */
+/* Helpers for devices, streams and random numbers. */
 #include "conformance/conformance.h"
 
 #include <stdlib.h>

@@ -139,7 +139,7 @@ static struct figures measure(const struct chains *c, void (*run)(const struct c
     return f;
 }
 
-TEST(chains, queued_by_one_thread_keep_sixteen_cores_busy)
+TEST(chains, chains_queued_by_one_thread_keep_sixteen_cores_busy)
 {
     struct chains c;
     struct figures f;
@@ -166,7 +166,7 @@ TEST(chains, the_last_worker_stands_by_while_a_host_thread_queues)
     close_chains(&c);
 }
 
-TEST(chains, of_a_plan_keep_sixteen_cores_busy)
+TEST(chains, chains_of_a_plan_keep_sixteen_cores_busy)
 {
     struct chains c;
     struct figures f;
@@ -179,7 +179,7 @@ TEST(chains, of_a_plan_keep_sixteen_cores_busy)
     close_chains(&c);
 }
 
-TEST(chains, of_a_plan_of_a_microsecond_a_task_keep_sixteen_cores_busy)
+TEST(chains, chains_of_a_plan_with_tasks_of_a_microsecond_keep_sixteen_cores_busy)
 {
     struct chains c;
     struct figures f;
@@ -193,7 +193,7 @@ TEST(chains, of_a_plan_of_a_microsecond_a_task_keep_sixteen_cores_busy)
 
 /* All workers sleep, and one thread queues: a wake is on the way for each stream, no more, and
  * whoever is up wakes others. */
-TEST(chains, sleeping_workers_are_up_soon)
+TEST(chains, sleeping_workers_wake_soon)
 {
     struct chains c;
     struct figures f;
@@ -232,7 +232,7 @@ TEST(chains, one_stream_wakes_one_worker)
 
 /* One worker is stuck in a callback until another stream has run, and the host queues and queues:
  * the other worker stands by for it, but not for ever. */
-TEST(chains, a_host_thread_that_never_stops_queueing_stops_nobody)
+TEST(chains, a_host_thread_that_never_stops_queueing_blocks_no_stream)
 {
     bool flag = false, *at = &flag;
     const weir_launch empty = {.name = "empty", .work_ns = 1};

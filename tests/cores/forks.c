@@ -96,7 +96,7 @@ static unsigned picks(const struct forks *f)
 }
 
 /* Handing a branch to another worker takes longer than the branch. */
-TEST(forks, of_short_operators_stay_with_one_worker)
+TEST(forks, forks_of_short_operators_stay_with_one_worker)
 {
     const weir_launch gate = {.name = "gate", .fn = wait_at_gate};
     unsigned before;
@@ -120,7 +120,7 @@ TEST(forks, of_short_operators_stay_with_one_worker)
 }
 
 /* A worker keeps its streams only as long as no other stream waits. */
-TEST(forks, that_never_end_do_not_keep_their_worker_from_other_streams)
+TEST(forks, forks_that_never_end_do_not_keep_their_worker_from_other_streams)
 {
     bool flag, *at = &flag;
     const weir_launch setter = {
@@ -149,7 +149,7 @@ TEST(forks, that_never_end_do_not_keep_their_worker_from_other_streams)
 
 /* A fork and join that the host waits for is the host's own work: workers that look for work leave
  * it there. */
-TEST(forks, that_a_host_thread_waits_for_are_not_taken_from_it)
+TEST(forks, forks_that_a_host_thread_waits_for_are_not_taken_from_it)
 {
     static const char *const specs[] = {"cpu:cores=2", "cpu:cores=16"};
     struct forks f;

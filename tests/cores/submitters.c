@@ -126,23 +126,24 @@ static void compare(uint64_t ns, bool pulls)
     CHECK_OK(weir_device_close(c.dev));
 }
 
-TEST(submitters, eight_take_no_longer_than_one_with_tasks_of_five_microseconds)
+TEST(submitters, eight_submitters_take_no_longer_than_one_with_tasks_of_five_microseconds)
 {
     compare(5000, true);
 }
 
-TEST(submitters, eight_take_no_longer_than_one_with_tasks_of_a_microsecond)
+TEST(submitters, eight_submitters_take_no_longer_than_one_with_tasks_of_a_microsecond)
 {
     compare(1000, true);
 }
 
 /* Workers that share a CPU must find out themselves. */
-TEST(submitters, nor_where_idle_cpus_stay_idle_with_tasks_of_five_microseconds)
+TEST(submitters,
+     eight_submitters_take_no_longer_if_idle_cpus_stay_idle_with_tasks_of_five_microseconds)
 {
     compare(5000, false);
 }
 
-TEST(submitters, nor_where_idle_cpus_stay_idle_with_tasks_of_a_microsecond)
+TEST(submitters, eight_submitters_take_no_longer_if_idle_cpus_stay_idle_with_tasks_of_a_microsecond)
 {
     compare(1000, false);
 }

@@ -1,4 +1,4 @@
-/* Copies from one GPU to another, and errors that cross with them. */
+/* Copies from one GPU to another, and errors that they carry over. */
 #include "gpu.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static void expect_error(weir_status st)
     CHECK_STR(weir_last_error(), "index 12 is out of range: 0..9");
 }
 
-TEST(cuda_abroad, what_waits_for_a_failed_stream_of_another_device_fails)
+TEST(cuda_abroad, a_wait_for_a_failed_stream_of_another_device_fails)
 {
     weir_device *one = open_gpu("cuda:0"), *two = open_second();
     weir_stream *from = weir_stream_default(one), *to = weir_stream_default(two), *third, *apart;
@@ -59,7 +59,7 @@ TEST(cuda_abroad, what_waits_for_a_failed_stream_of_another_device_fails)
 }
 
 /* A query that finds it over finds the error, with no sync anywhere. */
-TEST(cuda_abroad, a_query_finds_the_error)
+TEST(cuda_abroad, a_query_reports_the_error_of_the_other_device)
 {
     weir_device *one = open_gpu("cuda:0"), *two = open_second();
     weir_stream *from = weir_stream_default(one), *to = weir_stream_default(two);
@@ -79,7 +79,7 @@ TEST(cuda_abroad, a_query_finds_the_error)
     CHECK_OK(weir_device_close(one));
 }
 
-TEST(cuda_abroad, the_device_that_failed_may_be_gone)
+TEST(cuda_abroad, the_device_that_failed_may_be_closed)
 {
     weir_device *one = open_gpu("cuda:0"), *two = open_second();
     weir_stream *from = weir_stream_default(one), *to = weir_stream_default(two);
@@ -95,7 +95,7 @@ TEST(cuda_abroad, the_device_that_failed_may_be_gone)
 }
 
 /* What was waited for before it failed is no error. */
-TEST(cuda_abroad, an_error_after_the_copy_stays_where_it_is)
+TEST(cuda_abroad, an_error_after_the_copy_does_not_cross_to_the_other_device)
 {
     weir_device *one = open_gpu("cuda:0"), *two = open_second();
     weir_stream *from = weir_stream_default(one), *to = weir_stream_default(two);

@@ -1,5 +1,5 @@
-/* Copies between a GPU and devices of another kind: in order on both, with errors, and nobody
- * waits. */
+/* Copies between a GPU and devices of another kind: in order on both, with errors, without
+ * waits of the host. */
 #include "gpu.h"
 
 #include <stdatomic.h>

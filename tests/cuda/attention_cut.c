@@ -1,4 +1,4 @@
-/* How attention of few rows is cut. */
+/* How attention with few rows is split into parts. */
 #include "ops/gpu/attention_cut.h"
 #include "gpu.h"
 

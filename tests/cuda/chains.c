@@ -43,7 +43,7 @@ static void take(weir_tensor **x, weir_tensor *next)
 }
 
 /* What the product gives is over once swiglu has read it, and the result would fit there. */
-TEST(cuda_chains, what_a_chain_reads_in_another_order_is_not_overwritten_by_its_result)
+TEST(cuda_chains, an_operand_read_in_another_order_is_not_overwritten_by_the_result)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_tensor *x, *w, *gates, *y, *next;
@@ -121,7 +121,7 @@ TEST(cuda_chains, a_sum_and_the_norm_of_its_rows_are_one_launch)
 }
 
 /* More steps and operands than a launch has room for. */
-TEST(cuda_chains, a_long_chain_is_cut_where_a_launch_has_no_room)
+TEST(cuda_chains, a_long_chain_is_split_where_a_launch_has_no_room)
 {
     enum { SUMS = 40 };
     weir_device *dev = open_gpu("cuda:0");

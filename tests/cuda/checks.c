@@ -1,9 +1,9 @@
-/* What weir checks on every device, on a GPU: races, and groups that it has no collectives for. */
+/* Checks of weir on a GPU: races, and groups for which it has no collectives. */
 #include "gpu.h"
 #include "weir/comm.h"
 #include "weir/race.h"
 
-TEST(cuda_checks, a_write_that_nothing_orders_after_a_read_is_a_race)
+TEST(cuda_checks, an_unordered_write_after_a_read_is_a_race)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *one = weir_stream_default(dev), *two;

@@ -1,4 +1,4 @@
-/* Copies that the host has a part in. */
+/* Copies in which the host takes part. */
 #include <string.h>
 
 #include "gpu.h"

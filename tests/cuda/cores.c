@@ -100,7 +100,7 @@ TEST(cuda_cores, streams_whose_limits_fit_beside_each_other_share_no_core)
 }
 
 /* A limit of one operator keeps the stream's order. */
-TEST(cuda_cores, an_operator_with_a_limit_of_its_own_runs_in_its_place)
+TEST(cuda_cores, operators_with_limits_of_their_own_run_in_stream_order)
 {
     const struct fake_control *fake;
     weir_device *dev = open_either("cuda:0", &fake);

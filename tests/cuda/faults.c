@@ -1,4 +1,4 @@
-/* What goes wrong on a GPU, and what it says. */
+/* Failures on a GPU, and their error messages. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -113,7 +113,7 @@ TEST(cuda_faults, a_stream_reports_its_first_failure_and_another_stream_its_own)
 }
 
 /* Its place still has the failure of the stream before. */
-TEST(cuda_faults, a_stream_that_takes_the_place_of_a_failed_one_fails_by_itself)
+TEST(cuda_faults, a_stream_in_a_reused_slot_has_only_its_own_failures)
 {
     struct bench b;
     char text[32];
@@ -161,7 +161,7 @@ static void *write_failures(void *arg)
 }
 
 /* As kernels write it (device/report.h), with no device. */
-TEST(cuda_faults, of_threads_that_fail_at_once_one_writes_the_whole_failure)
+TEST(cuda_faults, one_of_several_failing_threads_writes_the_whole_failure)
 {
     const struct fake_control *fake = use_fake();
     static struct weir__code_failures failures;
@@ -225,7 +225,7 @@ TEST(cuda_faults, a_wait_past_the_timeout_says_where_every_stream_is)
 }
 
 /* What is queued behind a failed operator may run, but the host's memory is not written. */
-TEST(cuda_faults, nothing_behind_a_failed_operator_reaches_the_host)
+TEST(cuda_faults, nothing_queued_after_a_failed_operator_reaches_the_host)
 {
     struct bench b;
     weir_device *cpu;
@@ -291,7 +291,7 @@ static void expect_first(weir_tensor *t, double want)
 
 /* Once the host knows, nothing more runs: operators, plans, and streams that wait. A plan's lanes
  * are new each time. */
-TEST(cuda_faults, what_is_queued_behind_a_known_error_is_not_run)
+TEST(cuda_faults, work_queued_after_a_known_error_is_not_run)
 {
     struct bench b;
     weir_stream *fails;
@@ -339,7 +339,7 @@ static void *look(void *stream)
 }
 
 /* An operator may fail, and whoever waits for it be over, at any moment of somebody's looking. */
-TEST(cuda_faults, an_error_is_passed_on_whenever_others_look)
+TEST(cuda_faults, an_error_reaches_other_streams_at_any_time)
 {
     struct bench b;
     pthread_t looker;

@@ -120,7 +120,7 @@ TEST(cuda_gates, a_wait_for_an_event_covers_what_its_stream_waited_for_when_it_w
 
 /* To hand the wait of `b` for `a` to CUDA, `a` gets its own wait for an earlier command of `b`,
  * which has no event yet. That one lacks the wait, and is not for `c`. */
-TEST(cuda_gates, an_event_recorded_on_the_way_stands_for_no_wait_that_it_lacks)
+TEST(cuda_gates, an_event_recorded_meanwhile_does_not_replace_a_wait_it_lacks)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *a = weir_stream_default(dev), *b, *c, *d;

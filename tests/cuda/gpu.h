@@ -1,4 +1,4 @@
-/* A GPU for a case: a real one where there is one, else the fake of fake/control.h. */
+/* A GPU for a case: a real one if the machine has one, else the fake of fake/control.h. */
 #ifndef TESTS_CUDA_GPU_H
 #define TESTS_CUDA_GPU_H
 

@@ -1,4 +1,4 @@
-/* What is kept on disk, and what a run asks of the libraries. */
+/* The cache on disk, and the calls that a run makes to the libraries. */
 #ifndef TESTS_CUDA_KEPT_H
 #define TESTS_CUDA_KEPT_H
 

@@ -1,4 +1,4 @@
-/* Which kernel source a call takes, and in how many launches: what conformance cannot see. */
+/* Which kernel source a call uses, and with how many launches: conformance cannot see this. */
 #include "gpu.h"
 
 enum text {
@@ -185,7 +185,7 @@ TEST(cuda_kernels, a_refused_description_of_tiles_is_an_error_of_the_call)
 }
 
 /* Rows that begin between multiples of 16 bytes. */
-TEST(cuda_kernels, attention_of_views_at_odd_addresses_is_plain)
+TEST(cuda_kernels, attention_of_unaligned_views_uses_the_plain_kernel)
 {
     weir_device *dev = open_counting();
     weir_tensor *all = empty(dev, WEIR_F16, 3, (int64_t[]){1, 100, 72}), *view, *out;

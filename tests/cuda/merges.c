@@ -162,7 +162,7 @@ static int count_products(const char *spec, const struct node *nodes, int n)
     return calls;
 }
 
-TEST(cuda_merges, products_that_wait_for_neither_become_one)
+TEST(cuda_merges, independent_products_are_merged)
 {
     const struct node shared[] = {{"default", 0, 1, 0, 0}, {"side", 0, 1, 0, 0}};
     const struct node other[] = {{"default", 0, 1, 0, 0}, {"side", 0, 2, 0, 0}};
@@ -171,7 +171,7 @@ TEST(cuda_merges, products_that_wait_for_neither_become_one)
     CHECK_EQ(count_products("cuda:0", other, 2), 1);
 }
 
-TEST(cuda_merges, products_that_wait_for_each_other_stay_apart)
+TEST(cuda_merges, dependent_products_are_not_merged)
 {
     const struct node direct[] = {{"default", 0, 1, 0, 0}, {"side", RESULT, 1, 0, 0}};
     const struct node around[] = {
@@ -194,7 +194,7 @@ TEST(cuda_merges, pairs_that_cross_are_not_both_merged)
     CHECK_EQ(count_products("cuda:0", crossed, 4), 3);
 }
 
-TEST(cuda_merges, what_the_user_keeps_apart_stays_apart)
+TEST(cuda_merges, products_that_the_user_separates_are_not_merged)
 {
     const struct node priorities[] = {{"default", 0, 1, 0, 0}, {"urgent", 0, 1, -4, 0}};
     const struct node limits[] = {{"default", 0, 1, 0, 64}, {"side", 0, 1, 0, 64}};
@@ -206,7 +206,7 @@ TEST(cuda_merges, what_the_user_keeps_apart_stays_apart)
 }
 
 /* A step back from one operand to the next cannot be said; the next tensors may lie well again. */
-TEST(cuda_merges, tensors_bound_anew_are_merged_where_they_can_be)
+TEST(cuda_merges, products_on_rebound_tensors_are_merged_if_possible)
 {
     const struct node nodes[] = {{"default", 0, 1, 0, 0}, {"side", 0, 2, 0, 0}};
     const struct fake_control *fake = use_fake();

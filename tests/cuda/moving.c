@@ -1,4 +1,4 @@
-/* Plans whose memory is elsewhere at every run: no graph is captured for one run. */
+/* Plans whose memory moves at every run: no graph is captured for a single run. */
 #include "gpu.h"
 
 enum { N = 256, FEW = 4, PLACES = 6 };
@@ -50,7 +50,7 @@ static int called(const struct fake_control *fake, const char *function)
     return n;
 }
 
-TEST(cuda_moving, memory_that_is_elsewhere_every_time_captures_nothing)
+TEST(cuda_moving, memory_that_moves_at_every_run_captures_no_graph)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev = open_gpu("cuda:0");
@@ -81,7 +81,7 @@ TEST(cuda_moving, memory_that_is_elsewhere_every_time_captures_nothing)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(cuda_moving, memory_in_one_of_a_few_places_has_a_graph_for_each)
+TEST(cuda_moving, memory_that_alternates_between_a_few_addresses_has_a_graph_for_each)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev = open_gpu("cuda:0");
@@ -110,7 +110,7 @@ TEST(cuda_moving, memory_in_one_of_a_few_places_has_a_graph_for_each)
 }
 
 /* A graph of one's own is no reason for a run to fail. */
-TEST(cuda_moving, without_memory_for_another_graph_the_run_takes_an_idle_one)
+TEST(cuda_moving, without_memory_for_another_graph_a_run_reuses_an_idle_one)
 {
     enum { WIDE = 1 << 19 }; /* 2 MiB, of which there are five, and the plan has two */
     weir_device *dev = open_gpu("cuda:0,memory=10m");
@@ -163,7 +163,7 @@ static const char *run_short_of_memory(const struct fake_control *fake, weir_dev
 }
 
 /* Nor is one that finds no memory when it is made. */
-TEST(cuda_moving, a_graph_that_there_is_no_memory_for_is_done_without)
+TEST(cuda_moving, a_run_without_memory_for_a_graph_launches_its_nodes)
 {
     static const char *const functions[] = {
         "cuStreamCreateWithPriority",  "cuEventCreate", "cuLaunchKernelEx", "cuStreamEndCapture",

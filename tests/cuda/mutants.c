@@ -188,42 +188,42 @@ static void check_mutants(void (*run)(weir_device *dev))
             check_mutant(fake, &mutants[i]);
 }
 
-TEST(cuda_mutants, of_a_transpose_are_found)
+TEST(cuda_mutants, mutants_of_a_transpose_are_found)
 {
     check_mutants(turn);
 }
 
-TEST(cuda_mutants, of_a_row_softmax_are_found)
+TEST(cuda_mutants, mutants_of_a_row_softmax_are_found)
 {
     check_mutants(soften);
 }
 
-TEST(cuda_mutants, of_a_long_sort_are_found)
+TEST(cuda_mutants, mutants_of_a_long_sort_are_found)
 {
     check_mutants(sort_long);
 }
 
-TEST(cuda_mutants, of_a_concatenation_are_found)
+TEST(cuda_mutants, mutants_of_a_concatenation_are_found)
 {
     check_mutants(join);
 }
 
-TEST(cuda_mutants, of_attention_with_copies_under_way_are_found)
+TEST(cuda_mutants, mutants_of_attention_with_copies_in_flight_are_found)
 {
     check_mutants(attend_few);
 }
 
-TEST(cuda_mutants, of_attention_with_tiles_that_the_gpu_fetches_are_found)
+TEST(cuda_mutants, mutants_of_attention_with_tiles_fetched_by_the_gpu_are_found)
 {
     check_mutants(attend_many);
 }
 
-TEST(cuda_mutants, of_attention_of_f32_are_found)
+TEST(cuda_mutants, mutants_of_attention_of_f32_are_found)
 {
     check_mutants(attend_wide);
 }
 
-TEST(cuda_mutants, of_the_order_of_experts_are_found)
+TEST(cuda_mutants, mutants_of_the_order_of_experts_are_found)
 {
     check_mutants(order_experts);
 }

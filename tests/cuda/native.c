@@ -1,4 +1,4 @@
-/* CUDA streams and memory that weir shares with others, who queue on them unseen. */
+/* CUDA streams and memory that weir shares with other libraries, which use them unseen by weir. */
 #include "gpu.h"
 
 enum { N = 4096, ROUNDS = 40 / TEST_SLOWDOWN + 4 };
@@ -30,7 +30,7 @@ static void check_all(weir_tensor *t, weir_stream *on, float want)
         CHECK_NEAR(values[i], want, 0);
 }
 
-TEST(cuda_native, work_of_others_is_in_order_with_commands_on_any_cores)
+TEST(cuda_native, work_of_other_libraries_is_in_order_with_commands_on_any_cores)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s;
@@ -68,7 +68,7 @@ TEST(cuda_native, work_of_others_is_in_order_with_commands_on_any_cores)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(cuda_native, events_waits_and_syncs_count_the_work_of_others)
+TEST(cuda_native, events_waits_and_syncs_include_work_of_other_libraries)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *one, *two;
@@ -109,7 +109,7 @@ TEST(cuda_native, events_waits_and_syncs_count_the_work_of_others)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(cuda_native, a_stream_is_done_when_the_work_of_others_is)
+TEST(cuda_native, a_stream_is_done_only_when_work_of_other_libraries_is)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev;
@@ -166,7 +166,7 @@ static weir_plan *two_lanes(weir_device *dev)
     return plan;
 }
 
-TEST(cuda_native, a_plan_comes_after_and_before_the_work_of_others_on_its_streams)
+TEST(cuda_native, a_plan_is_in_order_with_work_of_other_libraries_on_its_streams)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *caller = weir_stream_default(dev), *side;
@@ -233,7 +233,7 @@ struct dl_managed {
     void (*deleter)(struct dl_managed *self);
 };
 
-TEST(cuda_native, exported_memory_is_not_used_again_before_the_work_of_others_is_over)
+TEST(cuda_native, exported_memory_is_not_reused_before_work_of_other_libraries_ends)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *one = weir_stream_default(dev), *two;

@@ -57,7 +57,7 @@ TEST(cuda_plan_faults,
     weir_trace_free(trace);
 }
 
-TEST(cuda_plan_faults, what_came_before_the_run_is_not_in_error_on_a_stream_that_another_had)
+TEST(cuda_plan_faults, work_before_a_failed_run_is_not_in_error_on_a_reused_stream)
 {
     struct picker p;
     weir_stream *s;
@@ -84,7 +84,7 @@ TEST(cuda_plan_faults, what_came_before_the_run_is_not_in_error_on_a_stream_that
     close_picker(&p);
 }
 
-TEST(cuda_plan_faults, a_plan_that_is_gone_has_failed_all_the_same)
+TEST(cuda_plan_faults, the_failure_of_a_destroyed_plan_is_reported)
 {
     for (int beside = 0; beside < 2; beside++) {
         struct picker p;
@@ -103,7 +103,7 @@ TEST(cuda_plan_faults, a_plan_that_is_gone_has_failed_all_the_same)
     }
 }
 
-TEST(cuda_plan_faults, one_that_runs_on_the_lane_of_another_is_in_error)
+TEST(cuda_plan_faults, a_failed_plan_on_another_plans_lane_puts_the_stream_in_error)
 {
     struct picker p;
     weir_plan *plain;
@@ -137,7 +137,7 @@ TEST(cuda_plan_faults, one_that_runs_on_the_lane_of_another_is_in_error)
 }
 
 /* On the lane that both have failed on. */
-TEST(cuda_plan_faults, runs_of_others_between_two_that_fail_are_fine)
+TEST(cuda_plan_faults, runs_of_other_plans_between_two_failures_succeed)
 {
     struct picker p;
     weir_stream *fails, *between[2], *beside;

@@ -1,4 +1,4 @@
-/* Products that come again outside of plans: fewer calls of the library, the same values. */
+/* Repeated products outside of plans: fewer calls of the library, the same values. */
 #include "gpu.h"
 #include "kept.h"
 
@@ -32,7 +32,7 @@ static void multiply(weir_tensor *a, weir_tensor *b, weir_tensor *c, int times)
     }
 }
 
-TEST(cuda_repeats, a_product_that_comes_again_asks_the_library_no_more)
+TEST(cuda_repeats, a_repeated_product_does_not_query_the_library_again)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev = open_gpu("cuda:0");
@@ -63,7 +63,7 @@ TEST(cuda_repeats, a_product_that_comes_again_asks_the_library_no_more)
 }
 
 /* More of them than are remembered: they come and go. */
-TEST(cuda_repeats, many_products_drive_each_other_out)
+TEST(cuda_repeats, many_products_evict_each_other_from_the_cache)
 {
     enum { MANY = 300 };
     const struct fake_control *fake = use_fake();
@@ -141,7 +141,7 @@ static weir_plan *long_plan(weir_device *dev)
 
 /* More products than a stream remembers, all of them under way: each one's graph is given up for
  * another's before it has run. */
-TEST(cuda_repeats, graphs_are_given_up_while_they_wait_to_run)
+TEST(cuda_repeats, graphs_are_evicted_while_they_wait_to_run)
 {
     enum { PRODUCTS = 300, TIMES = 6 };
     weir_device *dev = open_gpu("cuda:0");

@@ -1,4 +1,4 @@
-/* Plans in graphs that others capture: the test is the other one. */
+/* Plans in CUDA graphs that another library captures; the test acts as that library. */
 #include "conformance/graph/picks.h"
 #include "gpu.h"
 
@@ -147,12 +147,12 @@ static void play_and_fail(bool beside)
     close_player(&p);
 }
 
-TEST(cuda_tapes, runs_in_anothers_graph_give_and_report_what_runs_of_the_plan_do)
+TEST(cuda_tapes, runs_in_another_librarys_graph_have_the_plans_results_and_errors)
 {
     play_and_fail(false);
 }
 
-TEST(cuda_tapes, runs_of_plans_of_several_streams_in_anothers_graph_do_the_same)
+TEST(cuda_tapes, plans_of_several_streams_run_in_another_librarys_graph)
 {
     play_and_fail(true);
 }
@@ -171,7 +171,7 @@ TEST(cuda_tapes, a_plan_that_has_not_run_or_has_a_limit_is_refused)
     close_player(&p);
 }
 
-TEST(cuda_tapes, only_cuda_has_them)
+TEST(cuda_tapes, only_cuda_devices_have_tapes)
 {
     weir_device *dev;
     weir_tape *tape;

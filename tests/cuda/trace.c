@@ -1,4 +1,4 @@
-/* Recordings of a GPU: its operators in the host's time. */
+/* Traces of a GPU: its operators with times of the host's clock. */
 #include "weir/trace.h"
 #include "gpu.h"
 
@@ -73,7 +73,7 @@ TEST(cuda_trace, operators_have_their_stream_time_and_cores)
 }
 
 /* More than are kept in reserve, over two recordings: each has its own, and none is lost. */
-TEST(cuda_trace, every_operator_of_a_long_recording_is_there)
+TEST(cuda_trace, every_operator_of_a_long_recording_is_recorded)
 {
     enum { OPERATORS = 1000 };
     weir_device *dev = open_gpu("cuda:0");
@@ -112,7 +112,7 @@ static void copy_outside(weir_device *dev, void *native, weir_tensor *to, weir_t
     weir__cuda_leave(weir__cuda_of(dev), pushed);
 }
 
-TEST(cuda_trace, work_of_others_that_is_named_stands_among_the_operators)
+TEST(cuda_trace, named_work_of_other_libraries_is_among_the_operators)
 {
     weir_device *dev = open_gpu("cuda:0");
     weir_stream *s = new_stream(dev, "shared");

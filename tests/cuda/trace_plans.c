@@ -339,7 +339,7 @@ static struct gates queue_collective(const struct fake_control *fake, weir_group
     return g;
 }
 
-TEST(cuda_trace_plans, a_collective_that_is_recorded_is_handed_to_the_gpu_as_any_other)
+TEST(cuda_trace_plans, a_recorded_collective_is_launched_as_an_unrecorded_one)
 {
     const struct fake_control *fake = use_fake();
     weir_device *dev;

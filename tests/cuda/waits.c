@@ -1,11 +1,11 @@
-/* Waits that are kept until their stream has something to do. */
+/* Waits that are deferred until their stream gets work. */
 #include "gpu.h"
 
 enum { STREAMS = 150 };
 
 /* Each stream waits for the one before and does nothing else; the last one reads what the first has
  * written. */
-TEST(cuda_waits, a_long_row_of_streams_that_only_wait_is_in_order)
+TEST(cuda_waits, a_long_chain_of_waits_between_streams_is_in_order)
 {
     const struct fake_control *fake;
     weir_device *dev = open_either("cuda:0", &fake);

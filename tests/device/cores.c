@@ -242,7 +242,7 @@ TEST(cores, a_less_urgent_gang_is_not_starved_by_urgent_work)
 }
 
 /* The blocks stay as they were cut; how many run at once is the limit's at the start. */
-TEST(cores, a_limit_reaches_what_is_queued_but_not_what_has_its_own)
+TEST(cores, a_limit_applies_to_queued_operators_without_limits_of_their_own)
 {
     weir_device *dev = open_device("cpu:cores=8,threads=8");
     weir_stream *s = new_stream(dev, 0);

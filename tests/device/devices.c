@@ -153,7 +153,7 @@ TEST(device, close_refuses_while_things_are_held)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(device, several_are_independent)
+TEST(device, several_devices_are_independent)
 {
     weir_device *dev[5];
     struct gate g = {0};

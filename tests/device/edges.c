@@ -18,7 +18,7 @@ static weir_status nothing_kernel(const void *args, const weir_block *block)
 
 /* The operator that runs is alone in its stream's run; the one before was a gang, and its
  * command has been overwritten or given back since. */
-TEST(edges, a_report_looks_at_no_command_that_is_gone)
+TEST(edges, a_report_reads_no_freed_command)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=2");
     weir_stream *s = weir_stream_default(dev);

@@ -1,7 +1,7 @@
 /* Events: marks, waits, time. */
 #include "helpers.h"
 
-TEST(event, never_recorded_is_over)
+TEST(event, an_event_that_was_never_recorded_is_complete)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = new_stream(dev, 0);
@@ -29,7 +29,7 @@ TEST(event, never_recorded_is_over)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(event, marks_what_was_queued_before_it)
+TEST(event, an_event_marks_the_work_queued_before_it)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=2");
     weir_stream *s = new_stream(dev, 0);
@@ -80,7 +80,7 @@ TEST(event, recording_again_moves_the_mark_but_not_old_waits)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(event, may_be_destroyed_while_its_wait_and_its_stamp_are_queued)
+TEST(event, an_event_may_be_destroyed_while_its_wait_and_its_stamp_are_queued)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=2");
     weir_stream *a = new_stream(dev, 0), *b = new_stream(dev, 0);

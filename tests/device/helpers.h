@@ -1,4 +1,4 @@
-/* What the tests of the device layer share. */
+/* Common code of the tests of the device layer. */
 #ifndef TESTS_DEVICE_HELPERS_H
 #define TESTS_DEVICE_HELPERS_H
 

@@ -1,4 +1,4 @@
-/* The mutexes under threads that sleep on it: a wake that is lost would be a hang. */
+/* The mutexes with threads that sleep on them: a lost wakeup would be a hang. */
 #include <pthread.h>
 #include <time.h>
 
@@ -26,7 +26,7 @@ static void *hammer(void *user)
     return NULL;
 }
 
-TEST(lock, nobody_sleeps_on_a_free_mutex)
+TEST(lock, no_thread_sleeps_on_a_free_mutex)
 {
     struct shared shared = {.count = 0};
     pthread_t threads[THREADS];
@@ -59,7 +59,7 @@ static void *hammer_light(void *user)
     return NULL;
 }
 
-TEST(lock, nobody_sleeps_on_a_free_light_mutex)
+TEST(lock, no_thread_sleeps_on_a_free_light_mutex)
 {
     struct light shared = {.count = 0};
     pthread_t threads[THREADS];

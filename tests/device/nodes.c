@@ -1,4 +1,4 @@
-/* Machines with several NUMA nodes, as hwloc describes them and as the system is told. */
+/* Machines with several NUMA nodes: reading hwloc's description, and placing memory. */
 #include "cpu/cpu.h"
 #include "harness/test.h"
 #include "weir/weir.h"

@@ -1,4 +1,4 @@
-/* The null device: nothing, in order, at once. */
+/* The null device: its commands do nothing and complete at once, in order. */
 #include "helpers.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static void queue_and_wait(void *user, weir_status st)
     strcat(n->order, "c");
 }
 
-TEST(null, commands_are_over_when_the_call_that_queues_them_returns)
+TEST(null, commands_are_complete_when_the_call_that_queues_them_returns)
 {
     weir_device *dev = open_device("null");
     weir_stream *s = new_stream(dev, 0);
@@ -73,7 +73,7 @@ TEST(null, copies_to_and_from_other_devices_end)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(null, it_can_be_in_no_group)
+TEST(null, a_null_device_cannot_be_in_a_group)
 {
     weir_device *dev = open_device("null");
     weir_group *group;

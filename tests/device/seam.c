@@ -1,4 +1,4 @@
-/* What crosses the seam: a driver that knows operators by name gets them whole. */
+/* The seam to drivers: a driver with its own operators gets each operator's name and operands. */
 #include "helpers.h"
 
 #include <string.h>

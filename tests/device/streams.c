@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-TEST(stream, runs_in_order)
+TEST(stream, a_stream_runs_its_commands_in_order)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = new_stream(dev, 0);
@@ -168,7 +168,7 @@ static void count_status(void *user, weir_status status)
     atomic_fetch_add((atomic_int *)user, status ? 100 : 1);
 }
 
-TEST(stream, callbacks_come_once_also_after_an_error)
+TEST(stream, callbacks_run_once_even_after_an_error)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = new_stream(dev, 0);
@@ -183,7 +183,7 @@ TEST(stream, callbacks_come_once_also_after_an_error)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(stream, sync_times_out_and_says_who_waits_for_whom)
+TEST(stream, a_sync_times_out_and_says_who_waits_for_whom)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=2");
     weir_stream *a = new_stream(dev, 0), *b = new_stream(dev, 0);

@@ -1,4 +1,4 @@
-/* What a waiting host thread does besides, and waiting for one tensor. */
+/* The hook that a waiting host thread calls, and waiting for one tensor. */
 #include <stdatomic.h>
 #include <time.h>
 
@@ -36,7 +36,7 @@ static int open_gate(void *user)
     return 0;
 }
 
-TEST(wait_hook, ends_a_wait_and_the_work_goes_on)
+TEST(wait_hook, the_wait_hook_ends_a_wait_and_the_work_continues)
 {
     weir_device *dev;
     weir_stream *s;

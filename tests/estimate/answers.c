@@ -1,4 +1,4 @@
-/* What must hold of every estimate. */
+/* Properties of every estimate. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ TEST(answers, larger_batches_and_longer_prompts_are_never_faster)
 }
 
 /* Expected largest of n normal values: 0.56, 1.54, 2.07, 2.51 for 2, 10, 32 and 100. */
-TEST(answers, the_fullest_of_more_dies_with_fewer_experts_has_more)
+TEST(answers, the_busiest_of_more_dies_with_fewer_experts_has_more_load)
 {
     struct weir__deploy d = deploy(2, 1, WEIR__PLACE_SINGLE);
     struct weir__llm m = deepseek();
@@ -89,7 +89,7 @@ TEST(answers, cores_for_attention_leave_some_for_experts)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(answers, parallelism_shares_out_the_weights)
+TEST(answers, parallelism_divides_the_weights_among_dies)
 {
     struct weir__profile p;
     struct weir__llm m = deepseek();
@@ -143,7 +143,7 @@ TEST(answers, deployments_that_do_not_divide_are_refused)
 }
 
 /* An option that could change nothing is a question that was meant for another model. */
-TEST(answers, what_a_model_has_nothing_of_is_refused)
+TEST(answers, options_for_parts_that_a_model_lacks_are_refused)
 {
     static const struct {
         struct weir__deploy d;
@@ -224,7 +224,7 @@ TEST(answers, rows_come_back_to_all_dies_of_a_replica)
 }
 
 /* A few layers stand for all of them. */
-TEST(answers, the_quick_answer_is_that_of_all_layers)
+TEST(answers, the_quick_estimate_agrees_with_that_of_all_layers)
 {
     struct weir__llm m = deepseek();
     weir_device *dev = open_a3();
@@ -275,7 +275,7 @@ TEST(answers, the_step_is_an_ordinary_graph)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(answers, a_search_keeps_within_memory_and_limits)
+TEST(answers, a_search_proposes_only_deployments_within_memory_and_limits)
 {
     struct weir__deploy d = deploy(16, 1, WEIR__PLACE_SINGLE);
     struct weir__search_options options = {.tpot_ms = 60,

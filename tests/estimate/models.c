@@ -1,4 +1,4 @@
-/* Model descriptions: what a config.json says, and what it lacks. */
+/* Reading model descriptions (config.json), complete and incomplete. */
 #include <math.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ TEST(models, every_published_config_has_the_parameters_that_its_authors_say)
 }
 
 /* All weights of a model lie somewhere, and a sequence's cache has what the known formulas say. */
-TEST(models, memory_has_every_parameter_and_every_token)
+TEST(models, the_estimate_of_memory_counts_every_parameter_and_token)
 {
     struct weir__profile p;
 
@@ -167,7 +167,7 @@ TEST(models, the_text_part_of_a_model_of_several_modes_says_what_it_is)
     }
 }
 
-TEST(models, configs_that_say_too_little_are_refused_with_the_key)
+TEST(models, configs_that_lack_a_key_are_refused_with_its_name)
 {
     static const struct {
         const char *text, *part;

@@ -133,7 +133,7 @@ TEST(roofline, no_estimate_is_faster_than_memory_and_cores)
 
 /* Computed by hand: weights but the embedding, and the cache of 1152 tokens of context, at the 84 %
  * of 1600 GB/s that are published as reached. What is beyond are heads of operators. */
-TEST(roofline, decoding_on_one_die_takes_what_its_bytes_take)
+TEST(roofline, decoding_on_one_die_takes_the_time_of_reading_its_bytes)
 {
     static const struct {
         const char *name;
@@ -213,7 +213,7 @@ TEST(roofline, more_ranks_give_more_tokens_in_all)
 }
 
 /* A batch of one is no half sequence on each stage, nor in each microbatch. */
-TEST(roofline, one_sequence_is_never_cut)
+TEST(roofline, one_sequence_is_never_split)
 {
     struct weir__llm m = deepseek();
     struct weir__estimate one, two, four;

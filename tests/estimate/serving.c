@@ -114,7 +114,7 @@ TEST(serving, more_arrivals_never_give_a_first_token_sooner)
     weir__requests_fini(&r);
 }
 
-TEST(serving, prompts_elsewhere_or_in_chunks_do_not_hold_up_those_that_decode)
+TEST(serving, prompts_on_other_dies_or_in_chunks_do_not_delay_decoding)
 {
     struct weir__requests r = regular(120, 100, 6000, 60, false);
     struct weir__deploy d = deploy(64, 1, WEIR__PLACE_SINGLE);
@@ -147,7 +147,7 @@ TEST(serving, dies_that_take_prompts_take_several_in_a_step)
     weir__requests_fini(&many);
 }
 
-TEST(serving, a_prompt_that_begins_as_an_earlier_one_computes_the_rest)
+TEST(serving, a_prompt_with_a_known_prefix_computes_only_the_rest)
 {
     struct weir__requests r = regular(40, 4000, 4096, 8, true),
                           o = regular(40, 4000, 4096, 8, false);

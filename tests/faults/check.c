@@ -1,4 +1,4 @@
-/* Every allocation behind a check that finds a deadlock and its remedy. */
+/* Fails every allocation of a check that finds a deadlock and its remedy. */
 #include "inject.h"
 
 static const char spec[] = "cpu:cube=2,vector=4,threads=1";
@@ -38,7 +38,7 @@ static weir_status check(struct world *w)
     return WEIR_OK;
 }
 
-TEST_TIMEOUT(faults, checking_a_program, 120)
+TEST_TIMEOUT(faults, checking_a_program_survives_any_failed_allocation, 120)
 {
     inject_install();
     CHECK_GT(inject_each_in("check", spec, load, check), 200);
@@ -60,7 +60,7 @@ static weir_status check_file(struct world *w)
     return WEIR_OK;
 }
 
-TEST(faults, checking_a_file)
+TEST(faults, checking_a_file_survives_any_failed_allocation)
 {
     FILE *f = fopen("/tmp/weir-faults-check.pbtxt", "w");
 

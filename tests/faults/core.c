@@ -1,4 +1,4 @@
-/* Every allocation behind the calls on devices, streams, events, memory and tensors. */
+/* Fails every allocation of calls on devices, streams, events, memory and tensors. */
 #include "inject.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ static const char spec[] = "cpu:cores=2,threads=1";
 
 /* ---- devices ---- */
 
-TEST(faults, opening_a_device)
+TEST(faults, opening_a_device_survives_any_failed_allocation)
 {
     char old[] = "";
     int failures = 0;
@@ -88,7 +88,7 @@ static weir_status communication_stream(struct world *w)
     return st;
 }
 
-TEST(faults, making_streams)
+TEST(faults, making_streams_survives_any_failed_allocation)
 {
     inject_install();
     CHECK_GT(inject_each("create", spec, create_streams), 20);
@@ -147,7 +147,7 @@ static weir_status wait_for_stream(struct world *w)
     return WEIR_OK;
 }
 
-TEST(faults, recording_and_waiting)
+TEST(faults, recording_and_waiting_survive_any_failed_allocation)
 {
     inject_install();
     CHECK_EQ(inject_each("create", spec, create_event), 1);
@@ -194,7 +194,7 @@ static weir_status fill_queue(struct world *w)
     return WEIR_OK;
 }
 
-TEST_TIMEOUT(faults, launching, 120)
+TEST_TIMEOUT(faults, launching_survives_any_failed_allocation, 120)
 {
     inject_install();
     for (launch_tensors = 0; launch_tensors <= WORLD_TENSORS; launch_tensors += 5)
@@ -227,7 +227,7 @@ static weir_status queue_callbacks(struct world *w)
     return st;
 }
 
-TEST(faults, callbacks)
+TEST(faults, callbacks_survive_any_failed_allocation)
 {
     inject_install();
     inject_each("callbacks", spec, queue_callbacks);
@@ -263,7 +263,7 @@ static weir_status use_buffer(struct world *w)
     return WEIR_OK;
 }
 
-TEST(faults, buffers)
+TEST(faults, buffers_survive_any_failed_allocation)
 {
     static const char *const specs[] = {spec, "cpu:cores=2,threads=1,poison=1",
                                         "cpu:cores=2,threads=1,deterministic=1"};
@@ -411,7 +411,7 @@ static weir_status format_tensor(struct world *w)
     return text ? WEIR_OK : WEIR_ENOMEM;
 }
 
-TEST_TIMEOUT(faults, tensors, 120)
+TEST_TIMEOUT(faults, tensors_survive_any_failed_allocation, 120)
 {
     static const struct {
         const char *name;

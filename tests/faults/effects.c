@@ -40,7 +40,7 @@ TEST(faults, a_wait_that_failed_orders_nothing)
     CHECK_EQ(inject_live(), 0);
 }
 
-TEST(faults, a_launch_that_failed_uses_nothing)
+TEST(faults, a_launch_that_failed_records_no_use_of_its_operands)
 {
     inject_install();
     weir_device *dev = open_device(spec);
@@ -134,7 +134,7 @@ static void allow_more(size_t bytes)
     CHECK_EQ(setrlimit(RLIMIT_AS, &r), 0);
 }
 
-TEST(faults, memory_that_the_system_does_not_give)
+TEST(faults, memory_that_the_system_refuses_is_an_error)
 {
     if (TEST_SANITIZED)
         SKIP("a sanitizer needs more address space than the limit leaves");
@@ -159,7 +159,7 @@ TEST(faults, memory_that_the_system_does_not_give)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(faults, a_little_memory_when_there_is_only_little)
+TEST(faults, a_small_buffer_can_be_allocated_when_little_memory_is_left)
 {
     if (TEST_SANITIZED)
         SKIP("a sanitizer needs more address space than the limit leaves");
@@ -175,7 +175,7 @@ TEST(faults, a_little_memory_when_there_is_only_little)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(faults, threads_that_the_system_does_not_give)
+TEST(faults, threads_that_the_system_refuses_are_an_error)
 {
     weir_device *dev = NULL;
 

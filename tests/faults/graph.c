@@ -239,7 +239,7 @@ static weir_status load(struct world *w)
     return st;
 }
 
-TEST_TIMEOUT(faults, building_a_graph, 120)
+TEST_TIMEOUT(faults, building_a_graph_survives_any_failed_allocation, 120)
 {
     inject_install();
     CHECK_GT(inject_each_in("dump", spec, steps_make_graph, dump), 1);
@@ -248,7 +248,7 @@ TEST_TIMEOUT(faults, building_a_graph, 120)
     free(whole);
 }
 
-TEST_TIMEOUT(faults, loading_a_graph, 120)
+TEST_TIMEOUT(faults, loading_a_graph_survives_any_failed_allocation, 120)
 {
     inject_install();
     inject_each_in("dump", spec, steps_make_graph, dump);
@@ -302,7 +302,7 @@ static weir_status wait_for_held(struct world *w)
     return take_steps(w, steps, (int)weir__countof(steps));
 }
 
-TEST_TIMEOUT(faults, scopes_and_order_without_a_graph, 120)
+TEST_TIMEOUT(faults, eager_scopes_and_waits_survive_any_failed_allocation, 120)
 {
     inject_install();
     CHECK_GT(inject_each_in("eager", spec, prepare_eager, run_eagerly), 4);

@@ -36,7 +36,7 @@ TEST_TIMEOUT(faults, a_dynamic_graph_loads_compiles_and_runs_or_says_why_not, 12
     CHECK_GT(inject_each("dynamic graph", "cpu:threads=1", load_compile_run), 20);
 }
 
-TEST(faults, runs_of_shapes_that_are_in_the_cache_allocate_nothing)
+TEST(faults, runs_with_cached_shapes_allocate_nothing)
 {
     weir_tensor *in[2], *out[2];
     weir_plan_stats warm, stats;

@@ -1,9 +1,9 @@
-/* Every allocation behind modelled devices and predictions. */
+/* Fails every allocation of modelled devices and predictions. */
 #include "inject.h"
 
 #include "graph/predict/predict.h"
 
-TEST(faults, opening_a_modelled_device)
+TEST(faults, opening_a_modelled_device_survives_any_failed_allocation)
 {
     int failures = 0;
 
@@ -30,7 +30,7 @@ TEST(faults, opening_a_modelled_device)
 }
 
 /* A deadlock of two ranks: the report is made as well. */
-TEST(faults, predicting_a_graph)
+TEST(faults, predicting_a_graph_survives_any_failed_allocation)
 {
     static const char text[] =
         "node { name: \"a\" op: \"Kernel\" attr { key: \"blocks\" value { i: 48 } }"

@@ -1,4 +1,4 @@
-/* Every allocation behind every operator. */
+/* Fails every allocation of every operator. */
 #include "inject.h"
 
 enum { REPEATS = 300, MAX_OUT = 3 };
@@ -200,7 +200,7 @@ static weir_status run_often(struct world *w)
     return run_op(w, REPEATS);
 }
 
-TEST_TIMEOUT(faults, operators, 120)
+TEST_TIMEOUT(faults, operators_survive_any_failed_allocation, 120)
 {
     inject_install();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -209,7 +209,7 @@ TEST_TIMEOUT(faults, operators, 120)
     }
 }
 
-TEST_TIMEOUT(faults, operators_on_a_full_queue, 240)
+TEST_TIMEOUT(faults, operators_on_a_full_queue_survive_any_failed_allocation, 240)
 {
     inject_install();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i += TEST_THREADS_WATCHED ? 4 : 1) {
@@ -220,7 +220,7 @@ TEST_TIMEOUT(faults, operators_on_a_full_queue, 240)
 }
 
 /* With too little device memory each operator says so, and the next thing works. */
-TEST(faults, operators_without_device_memory)
+TEST(faults, operators_report_missing_device_memory_and_the_next_call_works)
 {
     inject_install();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

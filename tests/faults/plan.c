@@ -1,4 +1,4 @@
-/* Every allocation and every driver call behind compiling and running plans. */
+/* Fails every allocation and every driver call of compiling and running plans. */
 #include "steps.h"
 
 #include "graph/plan/plan.h"
@@ -32,7 +32,7 @@ static void prepare_plan(struct world *w)
     w->done = 0;
 }
 
-TEST_TIMEOUT(faults, compiling, 240)
+TEST_TIMEOUT(faults, compiling_survives_any_failed_allocation, 240)
 {
     inject_install();
     for (size_t i = 0; i < weir__countof(options); i++) {
@@ -130,7 +130,7 @@ static weir_status run_beside(struct world *w)
     return st;
 }
 
-TEST_TIMEOUT(faults, running_a_plan, 240)
+TEST_TIMEOUT(faults, running_a_plan_survives_any_failed_allocation, 240)
 {
     static const struct {
         const char *name;
@@ -203,7 +203,7 @@ static void check_relu(weir_plan *plan, weir_tensor *in, weir_tensor *out, float
 
 /* An instance that could not be bound anew, whichever kernel it was that failed, is bound
  * rightly by the next run: as it was before, or as the one that failed wanted it. */
-TEST(faults, a_plan_whose_rebinding_failed_runs_on_what_it_is_given)
+TEST(faults, a_plan_whose_rebinding_failed_runs_on_its_next_arguments)
 {
     for (int limits = 0; limits <= 1; limits++)
         for (int again = 0; again <= 1; again++)

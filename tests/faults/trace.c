@@ -1,4 +1,4 @@
-/* Every allocation behind traces: recording, reading, writing. */
+/* Fails every allocation of traces: recording, reading, writing. */
 #include "inject.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static weir_status convert(struct world *w)
     return st;
 }
 
-TEST(faults, traces)
+TEST(faults, tracing_survives_any_failed_allocation)
 {
     inject_install();
     CHECK_GT(inject_each("record", spec, record), 4);

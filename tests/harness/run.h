@@ -1,4 +1,4 @@
-/* Between the runner and the process of a case. */
+/* The interface between the runner and the process of a case. */
 #ifndef WEIR_TEST_RUN_H
 #define WEIR_TEST_RUN_H
 

@@ -257,7 +257,7 @@ static void *make_local(void)
     return local;
 }
 
-TEST(conv, random_convolutions_are_those_of_f64_whole_and_in_parts)
+TEST(conv, random_convolutions_agree_with_f64_whole_and_split)
 {
     static const weir_dtype types[] = {WEIR_F32, WEIR_BF16, WEIR_F16, WEIR_F64};
     const char *given = getenv("CONV_PROBLEMS"); /* for a longer run by hand */

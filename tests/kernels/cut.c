@@ -1,4 +1,4 @@
-/* How products are cut for hosts: whole, and so that cores end at about the same time. */
+/* How products are split among a host's cores: completely, and so that cores end together. */
 #include "harness/test.h"
 #include "ops/product/gemm_grid.h"
 
@@ -71,7 +71,7 @@ static double run(const struct weir__grid grids[2], double *free_at, const doubl
 }
 
 /* Of cores that differ by a tenth and come late by up to one in fifty of the whole. */
-TEST(cut, cores_that_differ_end_sooner_with_a_rest_cut_small)
+TEST(cut, unequal_cores_finish_sooner_if_the_rest_is_split_finely)
 {
     static const int64_t sizes[] = {768, 1000, 1024, 1500, 2048, 4096};
     double with = 0, without = 0;

@@ -74,7 +74,7 @@ static void check_product(const struct weir__gemm *g, const char *by)
         }
 }
 
-TEST(pairs, products_in_tiles_are_those_of_f64)
+TEST(pairs, products_in_tiles_agree_with_f64)
 {
     void *local = make_local();
 
@@ -262,7 +262,7 @@ static void check_problem(const struct problem *p, const char *by)
     free(weight);
 }
 
-TEST(pairs, attention_in_tiles_is_within_the_rounding_of_weights)
+TEST(pairs, attention_in_tiles_agrees_up_to_the_rounding_of_weights)
 {
     void *local = make_local();
 
@@ -286,7 +286,7 @@ TEST(pairs, attention_in_tiles_is_within_the_rounding_of_weights)
 }
 
 #else
-TEST(pairs, are_multiplied_by_x86_64_alone)
+TEST(pairs, products_in_tiles_need_x86_64)
 {
     test_skip("built for another processor");
 }

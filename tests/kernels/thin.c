@@ -1,4 +1,4 @@
-/* Products of few rows with a matrix in rows of n: values, and that no cut shows in them. */
+/* Products of few rows with a row-major matrix: values, which do not depend on the split. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,22 +169,22 @@ static void check_dtype(weir_dtype dtype)
     free(local);
 }
 
-TEST(thin, f32_is_that_of_f64_and_the_same_in_parts)
+TEST(thin, f32_products_agree_with_f64_and_do_not_depend_on_the_split)
 {
     check_dtype(WEIR_F32);
 }
 
-TEST(thin, f16_is_that_of_f64_and_the_same_in_parts)
+TEST(thin, f16_products_agree_with_f64_and_do_not_depend_on_the_split)
 {
     check_dtype(WEIR_F16);
 }
 
-TEST(thin, bf16_is_that_of_f64_and_the_same_in_parts)
+TEST(thin, bf16_products_agree_with_f64_and_do_not_depend_on_the_split)
 {
     check_dtype(WEIR_BF16);
 }
 
-TEST(thin, f64_is_the_same_in_parts)
+TEST(thin, f64_products_do_not_depend_on_the_split)
 {
     check_dtype(WEIR_F64);
 }

@@ -1,4 +1,4 @@
-/* The same calls give the same addresses, however the work happens to go. */
+/* The same calls give the same addresses, independent of the timing of work. */
 #include "helpers.h"
 
 enum { STEPS = 1500, LIVE = 16, STREAMS = 5, SEGMENTS = 64 };
@@ -107,13 +107,13 @@ static void compare_runs(const char *options, uint64_t seed)
     }
 }
 
-TEST(deterministic, places_repeat)
+TEST(deterministic, addresses_repeat_in_every_run)
 {
     for (uint64_t seed = 1; seed <= 12 / TEST_SLOWDOWN; seed++)
         compare_runs("", seed);
 }
 
-TEST(deterministic, places_repeat_when_memory_is_short)
+TEST(deterministic, addresses_repeat_in_every_run_when_memory_is_short)
 {
     for (uint64_t seed = 1; seed <= 12 / TEST_SLOWDOWN; seed++)
         compare_runs(",memory=32m", seed); /* one segment, so that its place is all */

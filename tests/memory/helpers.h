@@ -1,4 +1,4 @@
-/* What the tests of memory and lifetimes share. */
+/* Common code of the tests of memory and lifetimes. */
 #ifndef TESTS_MEMORY_HELPERS_H
 #define TESTS_MEMORY_HELPERS_H
 

@@ -1,4 +1,4 @@
-/* What outlives what: devices, streams given back, callbacks, copies between devices. */
+/* Lifetimes of devices, destroyed streams, callbacks, and copies between devices. */
 #include "helpers.h"
 
 #include <pthread.h>
@@ -130,7 +130,7 @@ static void submit_failure(weir_stream *s)
     CHECK_OK(weir_launch_submit(s, &(weir_launch){.name = "fails", .fn = fail_kernel}));
 }
 
-TEST(lifetimes, a_new_stream_in_an_old_place_takes_errors_over_anew)
+TEST(lifetimes, a_new_stream_in_a_reused_slot_receives_errors_again)
 {
     weir_device *dev = open_device(spec);
     weir_stream *bad = new_stream(dev, 0), *old = new_stream(dev, 0), *fresh;

@@ -1,4 +1,4 @@
-/* A pool that may not grow: every rung of the ladder, and what is said at its end. */
+/* A pool that may not grow: every step that it tries, and the error when all fail. */
 #include "helpers.h"
 #include <pthread.h>
 #include <sched.h>
@@ -75,7 +75,7 @@ TEST(ladder, growth_comes_before_waiting)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(ladder, idle_blocks_of_others_are_joined_when_it_cannot_grow)
+TEST(ladder, idle_blocks_of_other_streams_are_joined_when_the_pool_cannot_grow)
 {
     weir_device *dev = open_limited();
     weir_stream *s[2] = {new_stream(dev, 0), new_stream(dev, 0)};
@@ -192,7 +192,7 @@ TEST(ladder, pieces_of_several_segments_are_given_back_for_a_whole_one)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(ladder, its_end_is_a_report_by_stream_and_state)
+TEST(ladder, running_out_of_memory_reports_streams_and_states)
 {
     weir_device *dev = open_limited();
     weir_stream *comm, *s = weir_stream_default(dev);
@@ -258,7 +258,7 @@ static void check_same(const struct account *a, const struct account *b)
     CHECK_EQ(a->stats.failed + 1, b->stats.failed);
 }
 
-TEST(limit, what_can_never_fit_fails_at_once_and_changes_nothing)
+TEST(limit, a_request_that_can_never_fit_fails_at_once_and_changes_nothing)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev), *s1 = new_stream(dev, 0);
@@ -285,7 +285,7 @@ TEST(limit, what_can_never_fit_fails_at_once_and_changes_nothing)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(limit, what_does_not_fit_now_leaves_the_rest_as_it_is)
+TEST(limit, a_request_that_does_not_fit_now_changes_nothing)
 {
     weir_device *dev = open_limited();
     weir_stream *s = weir_stream_default(dev);

@@ -1,4 +1,4 @@
-/* poison=1: what is freed turns to 0xfb before anybody gets it again. */
+/* poison=1: freed memory is filled with 0xfb before it is reused. */
 #include "helpers.h"
 
 enum { SIZE = 64 << 10, MIB = 1 << 20 };

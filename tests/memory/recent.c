@@ -1,4 +1,4 @@
-/* Small blocks that their stream takes again as they are (memory/pool.h, recent). */
+/* Small blocks that their stream reuses without splitting or joining (memory/pool.h, recent). */
 #include "helpers.h"
 #include "soft/soft.h"
 
@@ -25,7 +25,7 @@ TEST(recent, a_small_block_is_taken_again_by_its_size_last_freed_first)
 
 /* All the memory there is was small blocks, some of which are recent: one block of it is left once
  * they are joined. */
-TEST(recent, blocks_are_joined_before_the_pool_grows_or_gives_up)
+TEST(recent, blocks_are_joined_before_the_pool_grows_or_fails)
 {
     weir_device *dev = open_device("cpu:cores=2,memory=2m");
     weir_stream *s = new_stream(dev, 0);

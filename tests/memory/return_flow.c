@@ -1,4 +1,5 @@
-/* Who may have freed bytes, proven by order alone: gates keep the work from completing. */
+/* Which stream may reuse freed bytes, proven by order alone: gates keep the work from
+ * completing. */
 #include "helpers.h"
 
 enum { SIZE = 1 << 20, MAX_HELD = 64 };
@@ -73,7 +74,7 @@ TEST(return_flow, lent_bytes_stay_until_the_borrower_is_done)
     close_flow(&f);
 }
 
-TEST(return_flow, direct_frees_without_host_sync)
+TEST(return_flow, a_direct_return_flow_frees_without_host_sync)
 {
     struct flow f;
 
@@ -88,7 +89,7 @@ TEST(return_flow, direct_frees_without_host_sync)
     close_flow(&f);
 }
 
-TEST(return_flow, through_a_third_stream_frees_without_host_sync)
+TEST(return_flow, a_return_flow_through_a_third_stream_frees_without_host_sync)
 {
     struct flow f;
 
@@ -104,7 +105,7 @@ TEST(return_flow, through_a_third_stream_frees_without_host_sync)
     close_flow(&f);
 }
 
-TEST(return_flow, counts_also_if_it_came_before_the_free)
+TEST(return_flow, a_return_flow_counts_even_if_it_precedes_the_free)
 {
     struct flow f;
 
@@ -197,7 +198,7 @@ TEST(return_flow, bytes_that_pass_through_unused_keep_their_order)
     close_flow(&f);
 }
 
-TEST(return_flow, needs_no_growth_and_no_events_however_long_it_goes_on)
+TEST(return_flow, a_repeated_return_flow_needs_no_growth_and_no_events)
 {
     struct flow f;
     weir_event *e;
@@ -229,7 +230,7 @@ TEST(return_flow, needs_no_growth_and_no_events_however_long_it_goes_on)
     close_flow(&f);
 }
 
-TEST(return_flow, takes_as_many_streams_as_there_are)
+TEST(return_flow, a_return_flow_may_pass_through_any_number_of_streams)
 {
     enum { STREAMS = 40 };
     struct flow f;

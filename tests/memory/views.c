@@ -1,4 +1,4 @@
-/* Typed views by offset into memory of which weir knows the whole. */
+/* Typed views by offset into memory whose bounds weir knows. */
 #include "helpers.h"
 
 #include "weir/view.h"

@@ -1,4 +1,4 @@
-/* Memory that is not the pool's: given back once, and only when nothing uses it. */
+/* Wrapped memory: released exactly once, and only after its last use. */
 #include "helpers.h"
 
 #include "dlpack_abi.h"
@@ -107,7 +107,7 @@ static void use_tensor(weir_stream *s, struct lender *l, weir_tensor *t, struct 
                                                   .ntensors = 1}));
 }
 
-TEST(wrapped, is_given_back_at_once_if_nobody_used_it)
+TEST(wrapped, wrapped_memory_is_released_at_once_if_it_was_not_used)
 {
     weir_device *dev = open_device("cpu");
 
@@ -124,7 +124,7 @@ TEST(wrapped, is_given_back_at_once_if_nobody_used_it)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(wrapped, is_given_back_after_the_last_use_on_any_stream)
+TEST(wrapped, wrapped_memory_is_released_after_the_last_use_on_any_stream)
 {
     for (int form = 0; form < FORMS; form++)
         for (int last = 0; last < 3; last++) {
@@ -157,7 +157,7 @@ TEST(wrapped, is_given_back_after_the_last_use_on_any_stream)
         }
 }
 
-TEST(wrapped, is_given_back_by_close)
+TEST(wrapped, wrapped_memory_is_released_by_close)
 {
     for (int form = 0; form < FORMS; form++) {
         weir_device *dev = open_device("cpu:deterministic=1");
@@ -186,7 +186,7 @@ static void give_back_and_wrap_again(void *user)
                               &again_tensor));
 }
 
-TEST(wrapped, may_be_wrapped_again_by_its_release)
+TEST(wrapped, wrapped_memory_may_be_wrapped_again_by_its_release_function)
 {
     weir_device *dev = open_device("cpu");
     struct lender l = {.released = 0};
@@ -202,7 +202,7 @@ TEST(wrapped, may_be_wrapped_again_by_its_release)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(wrapped, keeps_the_device_open)
+TEST(wrapped, wrapped_memory_keeps_the_device_open)
 {
     weir_device *dev = open_device("cpu");
     struct lender l = {.released = 0};
@@ -215,7 +215,7 @@ TEST(wrapped, keeps_the_device_open)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(wrapped, is_still_the_callers_after_an_error)
+TEST(wrapped, memory_stays_the_callers_if_wrapping_fails)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = weir_stream_default(dev);
@@ -246,7 +246,7 @@ TEST(wrapped, is_still_the_callers_after_an_error)
 
 /* ---- export ---- */
 
-TEST(exported, keeps_the_bytes_until_the_deleter_is_called)
+TEST(exported, exported_memory_is_kept_until_the_deleter_is_called)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = weir_stream_default(dev);

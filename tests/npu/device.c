@@ -33,7 +33,7 @@ static void launch(weir_stream *s, const char *name, weir_engine engine, unsigne
                                                   .work_ns = (uint64_t)(us * 1000)}));
 }
 
-TEST(device, profiles_give_the_cores_of_the_table)
+TEST(device, profiles_have_the_documented_core_counts)
 {
     static const struct {
         const char *spec;
@@ -123,7 +123,7 @@ TEST(device, events_measure_virtual_time)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(device, limits_and_priorities_decide_who_gets_cores)
+TEST(device, limits_and_priorities_decide_which_stream_gets_cores)
 {
     weir_device *dev = open_npu("npu:a3,overhead=off");
     weir_stream *urgent = new_stream(dev, -8), *lazy = new_stream(dev, 7);
@@ -157,7 +157,7 @@ static void two_gangs(weir_device *dev, weir_stream **a, weir_stream **b)
     launch(*b, "gang two", WEIR_ENGINE_VECTOR, 40, 5, true);
 }
 
-TEST(device, gangs_hold_what_they_get_or_wait_for_all)
+TEST(device, gangs_hold_free_cores_under_hold_and_wait_for_all_under_batch)
 {
     weir_device *dev = open_npu("npu:a3,overhead=off");
     weir_stream *a, *b;
@@ -175,7 +175,7 @@ TEST(device, gangs_hold_what_they_get_or_wait_for_all)
 }
 
 /* A lazy gang takes what there is; an urgent one then takes the rest before it. */
-TEST(device, a_deadlock_is_an_error_with_who_holds_what)
+TEST(device, a_deadlock_is_an_error_that_says_who_holds_which_cores)
 {
     weir_device *dev = open_npu("npu:a3,overhead=off");
     weir_stream *cube = new_stream(dev, 0), *vector = new_stream(dev, 0);
@@ -221,7 +221,7 @@ TEST(device, values_are_computed_unless_compute_is_off)
     }
 }
 
-TEST(device, asking_lets_the_device_go_on)
+TEST(device, querying_a_stream_advances_the_modelled_device)
 {
     weir_device *dev = open_npu("npu:a3");
     weir_stream *s = weir_stream_default(dev);
@@ -382,7 +382,7 @@ static void *submit_and_wait(void *arg)
     return NULL;
 }
 
-TEST(device, several_host_threads_run_it)
+TEST(device, several_host_threads_may_use_one_modelled_device)
 {
     enum { THREADS = 4 };
     weir_device *dev = open_npu("npu:a3");

@@ -242,7 +242,7 @@ TEST(exact, random_programs_match_the_reference_2)
 }
 
 /* The comparison would notice: deadlocks, collectives and both policies all occur. */
-TEST(exact, random_programs_are_of_all_kinds)
+TEST(exact, random_programs_include_deadlocks_under_both_policies)
 {
     int deadlocks[2] = {0, 0}, ended = 0;
 

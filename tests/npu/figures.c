@@ -124,7 +124,7 @@ TEST(figures, no_published_time_of_an_operator_is_missed_by_more_than_before)
 
 /* Two streams V20-C40-V20 and V30-C20-V20 (V vector, C cube): 110 us as they come, 100 us
  * once an event lets the first go first (hicann/cann-recipes-infer). Exact. */
-TEST(figures, two_streams_in_and_out_of_order)
+TEST(figures, a_stream_order_that_lets_two_streams_overlap_is_faster)
 {
     struct kernel k[] = {
         {.name = "w1", .engine = "vector", .blocks = 48, .us = 30, .stream = "b"},

@@ -1,4 +1,4 @@
-/* Bandwidths shared as fluids, and what collectives cost. */
+/* Sharing of bandwidth as fluid flows, and the cost of collectives. */
 #include <stdlib.h>
 
 #include "kernels.h"
@@ -35,7 +35,7 @@ TEST(flows, kernels_that_draw_on_memory_slow_each_other_down)
     CHECK_NEAR(ends[1], 100, 1e-3);
 }
 
-TEST(flows, a_kernel_known_by_its_bytes_takes_what_memory_takes)
+TEST(flows, a_kernel_known_by_its_bytes_takes_the_time_of_memory)
 {
     struct kernel k = {.name = "copy", .engine = "vector", .blocks = 48, .bytes = 80 * BYTES_US};
 
@@ -92,7 +92,7 @@ static double cost(const char *algorithm, unsigned nranks, const char *name, int
     return kernel_run(spec, nranks, &k, 1, NULL);
 }
 
-TEST(flows, algorithms_cost_what_they_send)
+TEST(flows, collective_algorithms_take_the_time_of_the_bytes_they_send)
 {
     const int64_t big = INT64_C(1) << 30;
     double gather = (double)big * 7 / 8 / (196e3 * 0.85); /* microseconds on the wire */

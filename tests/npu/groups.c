@@ -207,7 +207,7 @@ static void run_plans(const char *spec, const char *const *texts, weir_status wa
     close_pair(&p);
 }
 
-TEST(groups, plans_take_what_weir_run_predicts)
+TEST(groups, plans_take_the_time_that_weir_run_predicts)
 {
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         test_note("program %zu", i);
@@ -232,7 +232,7 @@ static const char *const crossed[RANKS] = {
                    ATTR_S("_user_stream_label", "1")),
 };
 
-TEST(groups, a_deadlock_between_devices_is_an_error_with_who_waits_for_whom)
+TEST(groups, a_deadlock_between_devices_is_an_error_that_says_who_waits_for_whom)
 {
     run_plans("npu:a3,overhead=off", crossed, WEIR_EDEADLOCK,
               "operator 'rs' holds 30 vector cores and waits for rank 1");
@@ -241,7 +241,7 @@ TEST(groups, a_deadlock_between_devices_is_an_error_with_who_waits_for_whom)
 }
 
 /* Calls in different orders on one stream each. */
-TEST(groups, two_groups_in_opposite_orders_end_at_once)
+TEST(groups, two_groups_called_in_opposite_orders_are_reported_as_a_deadlock)
 {
     struct pair p;
     weir_group *other;

@@ -1,4 +1,4 @@
-/* Graphs of Kernel nodes, and what they take on a modelled device. */
+/* Graphs of Kernel nodes, and their times on a modelled device. */
 #ifndef TESTS_NPU_KERNELS_H
 #define TESTS_NPU_KERNELS_H
 

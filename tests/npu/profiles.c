@@ -1,4 +1,4 @@
-/* Profile files: what they take and what they refuse. */
+/* Profile files: valid ones, and refused ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ TEST(profiles, bad_profiles_are_refused_with_the_line)
     }
 }
 
-TEST(profiles, a_file_of_ones_own_is_a_device)
+TEST(profiles, a_profile_file_of_the_user_opens_a_device)
 {
     char path[] = "/tmp/weir-profile-XXXXXX.profile", spec[128];
     FILE *f = fdopen(mkstemps(path, 8), "w");

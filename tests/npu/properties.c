@@ -93,7 +93,7 @@ TEST(properties, more_cores_and_fewer_bytes_are_never_slower)
 }
 
 /* As `weir calibrate` writes them: what is small reaches less, and more of it beside others. */
-TEST(properties, more_cores_and_less_work_are_never_slower_by_curves_either)
+TEST(properties, more_cores_and_less_work_are_never_slower_with_measured_curves)
 {
     static const char text[] =
         "inherits h200\n"
@@ -314,7 +314,7 @@ static double wire_bytes(int kind, double bytes)
 
 /* Collectives of any two kinds side by side send no more than the link takes, whoever ends first.
  */
-TEST(properties, collectives_side_by_side_have_one_link)
+TEST(properties, concurrent_collectives_share_one_link)
 {
     static const char *const kinds[] = {"combine", "dispatch", "all_gather", "reduce_scatter",
                                         "all_reduce"};
@@ -366,7 +366,7 @@ TEST(properties, causal_attention_costs_half_of_full)
 }
 
 /* The cut of a product follows the cores it may have. */
-TEST(properties, products_are_cut_into_no_fewer_blocks_for_more_cores)
+TEST(properties, more_cores_never_get_fewer_blocks_of_a_product)
 {
     random_state = 7;
     for (int i = 0; i < TRIALS / 4; i++) {

@@ -124,7 +124,7 @@ SCENARIO(again)
     leave(g, dev);
 }
 
-TEST(procs, short_calls_give_the_right_values_whichever_way_a_rank_comes)
+TEST(procs, short_calls_give_the_right_values_in_any_order_of_arrival)
 {
     for (int ranks = 2; ranks <= 4; ranks++)
         kids_run(ranks, "again", NULL);
@@ -239,7 +239,7 @@ SCENARIO(again_differs)
     leave(world, dev);
 }
 
-TEST(procs, a_call_that_differs_from_many_before_it_is_told)
+TEST(procs, a_call_that_differs_after_many_equal_ones_is_reported)
 {
     kids_run(3, "again_differs", NULL);
 }

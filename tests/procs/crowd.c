@@ -1,4 +1,4 @@
-/* More ranks than a word has bits, each a process. */
+/* More than 64 ranks, each a process. */
 #include "kids.h"
 
 /* Rank r has (r + i) % 3 rows for rank i: r * 1000 + i. */

@@ -104,7 +104,7 @@ SCENARIO(little)
     leave(world, dev);
 }
 
-TEST(procs, whatever_differs_between_calls_of_few_bytes_is_told)
+TEST(procs, any_difference_between_short_calls_is_reported)
 {
     kids_run(3, "little", NULL);
 }
@@ -152,7 +152,7 @@ SCENARIO(leaves)
     leave(g, dev);
 }
 
-TEST(procs, a_rank_that_has_left_is_named_by_who_calls)
+TEST(procs, a_rank_that_has_left_is_named_by_the_ranks_that_call)
 {
     struct kids k;
 

@@ -312,7 +312,7 @@ TEST_TIMEOUT(procs_mpi, stopped_rank_0_is_named_on_another_host, 120)
     lose_far(4, "TWO_HOSTS_STOP", "0", 3, "rank 0 is stopped (by a signal or a debugger)");
 }
 
-TEST(procs_mpi, a_program_that_has_started_mpi_keeps_it)
+TEST(procs_mpi, a_program_that_has_started_mpi_keeps_using_it)
 {
     mpi_run_well(&open_mpi, 2, "own_mpi");
 }

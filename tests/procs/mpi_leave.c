@@ -1,4 +1,4 @@
-/* Ranks that leave while what they sent is on its way, by engine `mpi`. */
+/* Ranks that leave while their messages are in flight, by engine `mpi`. */
 #include "mpi_launch.h"
 
 #include <time.h>
@@ -64,7 +64,7 @@ SCENARIO(left_far_behind)
     broadcast_and_leave();
 }
 
-TEST(procs_mpi, what_a_rank_sent_before_it_left_still_counts)
+TEST(procs_mpi, messages_sent_before_a_rank_left_are_received)
 {
     mpi_run_well(&open_mpi, 2, "left_behind");
     mpi_run_well(&mpich, 2, "left_behind");
@@ -76,7 +76,7 @@ TEST(procs_mpi, a_message_that_comes_after_its_sender_has_left_is_waited_for)
     mpi_run_well(&mpich, 2, "left_far_behind");
 }
 
-TEST(procs_mpi, a_rank_that_has_left_is_named_by_who_calls)
+TEST(procs_mpi, a_rank_that_has_left_is_named_by_the_ranks_that_call)
 {
     char text[8000];
 

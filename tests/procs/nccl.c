@@ -130,7 +130,7 @@ SCENARIO(nccl_plan)
     weir_plan_destroy(plan);
     leave(group, dev);
 }
-TEST(procs_nccl, collectives_of_a_plan_are_in_its_graph_and_in_order_with_those_beside_it)
+TEST(procs_nccl, collectives_of_a_plan_are_in_its_graph_and_in_order_with_eager_ones)
 {
     run_well(2, "nccl_plan");
     run_well(3, "nccl_plan");

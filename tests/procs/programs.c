@@ -250,7 +250,7 @@ SCENARIO(places)
     leave(group, dev);
 }
 
-TEST_TIMEOUT(procs, a_call_that_waits_for_an_earlier_one_to_leave_goes_on_when_it_has, 20)
+TEST_TIMEOUT(procs, a_call_that_waits_for_an_earlier_call_continues_when_that_ends, 20)
 {
     kids_run(2, "places", NULL);
 }
@@ -364,7 +364,7 @@ SCENARIO(any)
     leave(g, dev);
 }
 
-TEST(procs, a_rank_receives_from_whoever_has_sent_first)
+TEST(procs, a_rank_can_receive_from_the_first_sender)
 {
     struct kids k;
 

@@ -1,4 +1,4 @@
-/* The control channel refuses strangers and whatever is no message. */
+/* The control channel refuses strangers and invalid messages. */
 #define _GNU_SOURCE
 #include "kids.h"
 
@@ -218,7 +218,7 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
         close(silent[i]);
 }
 
-TEST(procs, a_count_for_nobody_or_beyond_all_bounds_is_refused)
+TEST(procs, a_count_for_no_rank_or_out_of_range_is_refused)
 {
     static const struct {
         struct weir__wire_close m;

@@ -218,7 +218,7 @@ HOST_CALL = """
 
 
 @pytest.mark.parametrize("device", ["cpu", "npu:a3"])
-def test_what_a_host_call_raises_is_in_the_error(device):
+def test_an_exception_in_a_host_call_is_in_the_error(device):
     result = python(HOST_CALL.format(device=device, body="raise ValueError('seven is too many')"))
     assert "KernelError" in result.stdout and "ValueError: seven is too many" in result.stdout
 

@@ -92,7 +92,7 @@ def test_both_checkers_say_the_same(name):
         play(program, line)
 
 
-def test_all_that_pytorch_finds_is_found():
+def test_every_race_that_pytorch_finds_is_found():
     rng = random.Random(7)
     found = 0
     for _ in range(300):
@@ -161,7 +161,7 @@ def test_memory_reused_in_order_is_no_finding(cure):
     assert use(watcher, 3 if cure == "another pool" else 1, 1000, True) == []
 
 
-def test_a_part_of_freed_memory_counts_for_the_tensor_that_gets_it():
+def test_only_the_reused_part_of_freed_memory_counts():
     watcher = _order.Watcher()
     watcher.allocated(1000, stream=1)
     use(watcher, 2, 1000, True, size=512)
@@ -228,7 +228,7 @@ def test_views_that_share_no_bytes_do_not_race_and_others_do():
     assert len(program.findings) == 1  # and PyTorch's checker compares addresses only
 
 
-def test_a_view_and_a_shape_read_nothing():
+def test_views_and_shapes_do_not_read_memory():
     program = OnCpu()
     with program.mode:
         x = torch.zeros(4, 4)
@@ -290,7 +290,7 @@ def test_a_module_is_run_like_a_script(tmp_path):
     assert done.returncode == 1 and "1 finding" in done.stderr and "train.py:8" in done.stderr
 
 
-def test_what_cannot_be_run_is_said(tmp_path):
+def test_a_missing_script_is_reported(tmp_path):
     for words, sentence in ((["missing.py"], "there is no script 'missing.py'"), (["."], "without a __main__.py"),
                             ([], "say which script to run")):
         done = run_check(tmp_path, *words)

@@ -30,7 +30,7 @@ def test_strided_arrays_are_shared():
     assert np.array_equal(np.asarray(t.T), a[:, ::2].T)
 
 
-def test_what_cannot_be_shared_is_copied_or_refused():
+def test_memory_that_cannot_be_shared_is_copied_or_refused():
     a = np.arange(3, dtype=np.float32)
     a.flags.writeable = False
     t = weir.asarray(a)

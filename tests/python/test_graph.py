@@ -33,7 +33,7 @@ def test_a_plan_runs_many_times_and_edges_across_streams_are_synchronised():
     assert "side" in plan.list() and "digraph" in g.dot()
 
 
-def test_dumps_load_as_what_they_were():
+def test_dumps_load_as_the_same_graphs():
     g = two_streams()
     text = g.dump()
     again = weir.Graph.loads(text)
@@ -42,7 +42,7 @@ def test_dumps_load_as_what_they_were():
         weir.Graph.loads("node {{", where="mine")
 
 
-def test_what_a_plan_refuses():
+def test_a_plan_refuses_bad_inputs():
     plan = two_streams().compile()
     with pytest.raises(ValueError, match="inputs"):
         plan()
@@ -77,7 +77,7 @@ def test_compile_traces_once_per_shape():
     assert len(f.plans) == 2
 
 
-def test_compile_tells_numbers_apart_that_python_takes_for_equal():
+def test_compile_distinguishes_numbers_that_are_equal_in_python():
     f = weir.compile(lambda x, s: x * s)
     for dtype in (weir.float32, weir.float64, weir.int64):
         x = weir.tensor([1.0, -2.0]).cast(dtype)
@@ -88,7 +88,7 @@ def test_compile_tells_numbers_apart_that_python_takes_for_equal():
             assert got.dtype == want.dtype and got.numpy().tobytes() == want.numpy().tobytes(), number
 
 
-def test_compile_takes_no_object_for_another_that_was_in_its_place():
+def test_compile_distinguishes_an_object_from_a_freed_one_at_its_address():
     class Scale:
         def __init__(self, by):
             self.by = by
@@ -124,7 +124,7 @@ def test_tensors_of_a_graph_have_no_values():
     assert "graph" in repr(x)
 
 
-def test_what_each_pass_leaves_is_written(tmp_path):
+def test_each_pass_writes_its_dump(tmp_path):
     graph = weir.Graph()
     x = graph.input("x", (4,))
     with graph:

@@ -6,7 +6,7 @@ import weir
 from weir import hal
 
 
-def test_stream_basics():
+def test_a_stream_has_an_id_a_priority_and_a_query():
     s, t = hal.Stream(), hal.Stream(priority=-1)
     assert s != t and hal.Stream(stream=s) == s and hash(hal.Stream(stream=s)) == hash(s)
     assert s.device_name in ("CPU", "Ascend") and s.device_id == 0 and s.id > 0
@@ -60,7 +60,7 @@ def test_wait_stream_and_events_order_work():
             bad()
 
 
-def test_an_event_before_its_record():
+def test_an_event_before_its_record_delays_nothing():
     event = hal.Event(enable_timing=True)
     event.wait()
     event.synchronize()

@@ -64,7 +64,7 @@ def test_multiprocessing_by_fork():
     assert result.stdout.strip() == "[[2.0], [3.0, 3.0], [4.0, 4.0, 4.0]]"
 
 
-def test_leaving_with_work_in_flight_waits_for_it():
+def test_exiting_with_work_in_flight_waits_for_it():
     result = python(
         """
         import time, weir
@@ -132,7 +132,7 @@ WAITS = """
 """
 
 
-def test_ctrl_c_ends_every_kind_of_wait_and_spoils_nothing():
+def test_ctrl_c_ends_every_kind_of_wait_and_leaves_weir_usable():
     pytest.importorskip("numpy")
     result = python(WAITS)
     assert result.stdout == "done\n" and result.returncode == 0, result.stdout + result.stderr
@@ -196,7 +196,7 @@ def test_forks_while_other_threads_submit():
 
 
 @pytest.mark.parametrize("daemon", [True, False])
-def test_leaving_while_threads_submit_and_a_plan_runs(daemon):
+def test_exiting_while_threads_submit_and_a_plan_runs_is_clean(daemon):
     result = python(
         f"""
         import threading, time, weir

@@ -10,14 +10,14 @@ import weir
 COUNT = int(os.environ.get("WEIR_TEST_PROGRAMS", 150))
 
 
-def test_random_files_in_other_letters_and_orders_are_the_same_graphs():
+def test_random_files_in_equivalent_spellings_load_as_the_same_graphs():
     found = []
     for seed in range(COUNT):
         found += respelled_files.try_seed(seed)[1]
     assert not found, "\n".join(found)
 
 
-def test_a_name_before_updates_in_place_does_not_pull_its_readers_over_them():
+def test_a_name_from_before_an_update_in_place_keeps_its_readers_before_it():
     nodes = {
         "out": 'op: "NetOutput" input: "twice" input: "seen"',
         "seen": 'op: "View" input: "twice" attr { key: "shape" value { list { i: 2 i: 1 } } }',

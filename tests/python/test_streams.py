@@ -31,7 +31,7 @@ def test_streams_run_beside_each_other_and_events_order_them():
     assert log == ["first", "second"] and event.query()
 
 
-def test_an_event_that_was_never_recorded_is_over():
+def test_an_event_that_was_never_recorded_is_complete():
     event = weir.Event(timing=True)
     assert event.query()
     event.wait()
@@ -40,7 +40,7 @@ def test_an_event_that_was_never_recorded_is_over():
         event.elapsed_time(weir.Event(timing=True))
 
 
-def test_timing():
+def test_events_measure_time():
     start, end = weir.Event(timing=True), weir.Event(timing=True)
     start.record()
     weir.host_call("slow", lambda i, o: time.sleep(0.02), [weir.ones((1,))], [("float32", (1,))])
@@ -81,7 +81,7 @@ def test_tags_name_streams(split):
         weir.Stream(priority=9)
 
 
-def test_limits(split):
+def test_limits_of_a_stream_are_set_and_reset(split):
     s = weir.Stream()
     split.set_limit(20, -1)
     assert split.get_limit() == (20, 48) and s.get_limit() == (20, 48)
@@ -94,7 +94,7 @@ def test_limits(split):
     assert s.get_limit() == (20, 48)
 
 
-def test_the_gil_is_free_while_one_waits():
+def test_the_gil_is_released_during_a_wait():
     side, entered, gate = weir.Stream(), threading.Event(), threading.Event()
 
     def hold(inputs, outputs):
@@ -152,7 +152,7 @@ def test_a_function_that_raises_fails_the_stream(capsys, monkeypatch):
     assert isinstance(caught[0].exc_value, ValueError)
 
 
-def test_memory_statistics():
+def test_memory_statistics_count_tensors():
     with weir.Device("cpu") as device:
         weir.reset_peak_memory_stats(device)
         t = weir.empty((1 << 20,), device=device)
@@ -200,7 +200,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("how", MADE)
-def test_values_of_the_host_are_there_for_every_stream(how):
+def test_values_from_the_host_are_visible_to_every_stream(how):
     busy = weir.ones((128, 128))
     s = weir.Stream()
     for i in range(100):

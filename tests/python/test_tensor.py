@@ -8,7 +8,7 @@ import pytest
 import weir
 
 
-def test_values_keep_their_natural_type_and_shape():
+def test_python_values_keep_their_natural_type_and_shape():
     assert weir.tensor([[1, 2], [3, 4]]).dtype is weir.int64
     assert weir.tensor([True, False]).dtype is weir.bool_
     assert weir.tensor([1, 2.5]).dtype is weir.float32
@@ -86,7 +86,7 @@ def test_views_share_bytes_and_reshape_copies_where_it_must():
     assert weir.tensor([1.0]).expand((2, 2)).tolist() == [[1, 1], [1, 1]]
 
 
-def test_the_rest_of_the_operators():
+def test_remaining_operators_equal_numpy():
     x = weir.tensor([[3.0, 1.0, 2.0]])
     assert x.sum(dim=1).tolist() == [6] and x.mean().item() == 2
     assert x.max(1, keepdim=True).tolist() == [[3]] and x.min().item() == 1
@@ -206,7 +206,7 @@ def test_mistakes_are_named(make, said):
     assert said in str(error.value)
 
 
-def test_arrays_of_types_weir_has_not_are_refused_by_their_type():
+def test_arrays_of_unsupported_types_are_refused_with_their_type():
     np = pytest.importorskip("numpy")
     for array in (np.array(["a"]), np.ones(2, np.complex64), np.ones(2, np.int16)):
         for make in (weir.tensor, weir.asarray):
@@ -214,7 +214,7 @@ def test_arrays_of_types_weir_has_not_are_refused_by_their_type():
                 make(array)
 
 
-def test_printing_what_has_no_values():
+def test_tensors_without_values_can_be_printed():
     graph = weir.Graph()
     x = graph.input("x", (8, 2))
     assert repr(x) == "weir.Tensor(f32 (8, 2), of a graph)"
@@ -250,7 +250,7 @@ def test_whole_numbers_that_would_lose_bits_are_refused():
     assert (x.cast(weir.float32) * 10**23).tolist()[1] == pytest.approx(3e23)
 
 
-def test_bits_by_pythons_operators_are_numpys():
+def test_bitwise_operators_of_python_equal_numpys():
     np = pytest.importorskip("numpy")
     draw = np.random.default_rng(5)
     for dtype in (np.int64, np.int32, np.int8, np.uint8):
@@ -275,7 +275,7 @@ def test_bits_by_pythons_operators_are_numpys():
         true << true
 
 
-def test_scans_are_numpys():
+def test_scans_equal_numpys():
     np = pytest.importorskip("numpy")
     x = np.random.default_rng(6).standard_normal((3, 5000)).astype(np.float32)
     t = weir.asarray(x)

@@ -1,4 +1,4 @@
-/* Memory that is known under two handles. */
+/* Memory with two handles. */
 #include "helpers.h"
 
 #define WRITE(stream, tensor) CHECK_OK(touch(stream, "write", tensor, true))

@@ -96,7 +96,7 @@ TEST(race_cases, waits_syncs_and_queries_order)
     }
 }
 
-TEST(race_cases, order_goes_through_a_third_stream)
+TEST(race_cases, order_is_transitive_through_a_third_stream)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
     weir_tensor *t = new_tensor(f.a, 8);
@@ -195,7 +195,7 @@ TEST(race_cases, overlapping_columns_and_rows_race_and_disjoint_ones_do_not)
     close_fixture(&f);
 }
 
-TEST(race_cases, memory_that_is_not_weirs_is_known_by_its_bytes)
+TEST(race_cases, memory_that_weir_does_not_own_is_compared_by_its_bytes)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
     float data[16];
@@ -218,7 +218,7 @@ TEST(race_cases, memory_that_is_not_weirs_is_known_by_its_bytes)
     close_fixture(&f);
 }
 
-TEST(race_cases, memory_that_the_pool_hands_on_is_ordered)
+TEST(race_cases, memory_that_the_pool_reuses_is_ordered)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
 
@@ -235,7 +235,7 @@ TEST(race_cases, memory_that_the_pool_hands_on_is_ordered)
 }
 
 /* Memory is free for the stream it was allocated on: first use elsewhere needs an order. */
-TEST(race_cases, an_allocation_is_its_streams)
+TEST(race_cases, first_use_on_another_stream_than_the_allocations_needs_an_order)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);
     weir_tensor *first = new_tensor(f.a, 64), *second;
@@ -291,7 +291,7 @@ static uint64_t seed_sample(bool wait_first, bool with_events, bool right_event)
     return n;
 }
 
-TEST(race_cases, the_documents_samples)
+TEST(race_cases, the_samples_of_the_documents_race_as_they_say)
 {
     /* One thread: the races are the program's, and none of them happens. */
     setenv("WEIR_DEVICE", "cpu:threads=1", 1);

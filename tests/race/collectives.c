@@ -63,7 +63,7 @@ static void access_shared(const struct ranks *r, int rank, bool writes)
     CHECK_OK(touch(r->s[rank], writes ? "write" : "read", r->shared, writes));
 }
 
-TEST(race_collectives, order_what_is_before_and_after_them)
+TEST(race_collectives, collectives_order_the_work_before_and_after_them)
 {
     void (*const calls[])(const struct ranks *, int) = {barrier, all_reduce};
 
@@ -88,7 +88,7 @@ TEST(race_collectives, order_what_is_before_and_after_them)
     }
 }
 
-TEST(race_collectives, what_they_do_not_order_is_found)
+TEST(race_collectives, races_that_collectives_do_not_order_are_found)
 {
     struct ranks r = open_ranks(WEIR_RACE_REPORT);
     weir_race found;
@@ -122,7 +122,7 @@ TEST(race_collectives, what_they_do_not_order_is_found)
 
 /* A race that is only known when the last rank calls cannot be refused any more, nor waited
  * for: that could wait for itself. It is reported. */
-TEST(race_collectives, late_findings_are_reported_in_every_mode)
+TEST(race_collectives, races_found_after_a_late_call_are_reported_in_every_mode)
 {
     static const weir_race_mode modes[] = {WEIR_RACE_ERROR, WEIR_RACE_AUTOSYNC};
 
@@ -144,7 +144,7 @@ TEST(race_collectives, late_findings_are_reported_in_every_mode)
 }
 
 /* A group that goes away takes its calls with it. */
-TEST(race_collectives, a_destroyed_group_holds_nothing_back)
+TEST(race_collectives, a_destroyed_group_delays_no_finding)
 {
     struct ranks r = open_ranks(WEIR_RACE_REPORT);
 

@@ -78,7 +78,7 @@ TEST(footprint, overlap_and_cover_agree_with_sets_of_bytes)
 }
 
 /* The two halves of a matrix of many columns: disjoint, and told so at once. */
-TEST(footprint, halves_of_a_large_matrix)
+TEST(footprint, halves_of_a_large_matrix_do_not_overlap)
 {
     struct weir__footprint left, right, column, odd;
 

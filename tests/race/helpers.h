@@ -1,4 +1,4 @@
-/* What the tests of the race checker on a device share. */
+/* Common code of the tests of the race checker on a device. */
 #ifndef TESTS_RACE_HELPERS_H
 #define TESTS_RACE_HELPERS_H
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-TEST(race_modes, error_refuses_and_queues_nothing)
+TEST(race_modes, mode_error_refuses_a_racing_operator_and_queues_nothing)
 {
     struct fixture f = open_fixture(WEIR_RACE_ERROR);
     weir_tensor *t = new_tensor(f.a, 8);
@@ -39,7 +39,7 @@ TEST(race_modes, bad_settings_are_named)
 
 /* Chains of in-place work thrown onto streams without any order: autosync makes the values
  * what one stream gives. */
-TEST(race_modes, autosync_makes_values_right)
+TEST(race_modes, mode_autosync_makes_the_values_correct)
 {
     enum { TENSORS = 4, STEPS = 400 };
     const int64_t n = 2000;
@@ -227,7 +227,7 @@ TEST(race_modes, copies_between_devices_order_both)
 }
 
 /* With the checker off, so that nothing but the plan's own run can keep the promise. */
-TEST(race_modes, a_plan_waits_for_what_wait_tensor_says_of_its_input)
+TEST(race_modes, a_plan_waits_for_the_work_that_wait_tensor_named_for_its_input)
 {
     struct fixture f = open_fixture(WEIR_RACE_OFF);
     weir_tensor *in, *out, *x = new_tensor(f.a, 4), *y = new_tensor(f.b, 4), *result = NULL;

@@ -123,7 +123,7 @@ static int run_program(unsigned seed)
     return racy;
 }
 
-TEST_TIMEOUT(race_programs, agree_with_happens_before, 120)
+TEST_TIMEOUT(race_programs, findings_of_random_programs_agree_with_happens_before, 120)
 {
     int racy = 0;
 

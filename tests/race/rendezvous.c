@@ -254,7 +254,7 @@ static int check_program(const struct program *p)
     return racy;
 }
 
-TEST(race_rendezvous, agree_with_happens_before_on_random_programs)
+TEST(race_rendezvous, collectives_agree_with_happens_before_on_random_programs)
 {
     static struct program p;
     int racy = 0;

@@ -1,4 +1,4 @@
-/* Streams that come and go. */
+/* Streams that are destroyed, and others that reuse their slots. */
 #include "helpers.h"
 
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* What traces say: sums, critical paths, and the graphs and pages made of them. */
+/* Analysis of traces: sums, critical paths, and the graphs and pages made of them. */
 #include "helpers.h"
 
 #include <unistd.h>
@@ -58,7 +58,7 @@ TEST(trace_says, each_step_of_the_critical_path_says_why_it_started_late)
     weir_trace_free(t);
 }
 
-TEST(trace_says, a_trace_made_by_others_is_analysed_alike)
+TEST(trace_says, a_trace_made_by_the_caller_is_analysed_alike)
 {
     weir_trace *t = load_story(), *copy, *none;
     weir_trace_op wrong[4];

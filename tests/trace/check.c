@@ -1,4 +1,4 @@
-/* What holds in every trace, whatever ran. */
+/* Invariants of every trace. */
 #include "helpers.h"
 
 static void check_op(const weir_trace_data *d, size_t i)

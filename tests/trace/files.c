@@ -1,4 +1,4 @@
-/* Traces in files: written, read back, and read from others. */
+/* Traces in files: written, read back, and imported from other tools. */
 #include "helpers.h"
 
 #include <unistd.h>

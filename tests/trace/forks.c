@@ -1,4 +1,4 @@
-/* A process that forks while others record. */
+/* A process that forks while other threads record. */
 #include "harness/test.h"
 #include "trace/record/trace.h"
 #include "weir/weir.h"
@@ -26,7 +26,7 @@ static void *name_things(void *user)
     return NULL;
 }
 
-TEST(trace_forks, the_child_records_though_others_were_recording)
+TEST(trace_forks, a_forked_child_can_record_although_threads_were_recording)
 {
     pthread_t threads[2];
     weir_trace *trace;

@@ -1,4 +1,4 @@
-/* What the tests of traces share. */
+/* Common code of the tests of traces. */
 #ifndef TESTS_TRACE_HELPERS_H
 #define TESTS_TRACE_HELPERS_H
 

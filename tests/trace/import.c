@@ -1,4 +1,4 @@
-/* Profiles of others: what each span did itself, who waited for whom, and compressed files. */
+/* Profiles of other tools: own times of spans, waits, and compressed files. */
 #include "helpers.h"
 
 #define SPAN(name, cat, tid, ts, dur, args)                                          \
@@ -36,7 +36,7 @@ static const char *waited_for(const weir_trace_data *d, const char *name, int n)
     return op->nwaits ? d->ops[d->waits[op->first_wait].source_op].name : "";
 }
 
-TEST(trace_import, each_span_counts_what_its_callees_leave_of_it)
+TEST(trace_import, a_span_counts_its_own_time_without_its_callees)
 {
     weir_trace_data d;
     weir_trace *t = parse(
@@ -76,7 +76,7 @@ TEST(trace_import, a_kernel_that_overlaps_the_one_before_keeps_its_end)
     weir_trace_free(t);
 }
 
-TEST(trace_import, a_wait_that_names_its_record_goes_to_what_was_launched_before_that)
+TEST(trace_import, a_wait_that_names_a_record_points_to_the_operator_before_it)
 {
     weir_trace_data d;
     /* a2 had ended too, but was launched after the record: b waited for a1 alone. */
@@ -92,7 +92,7 @@ TEST(trace_import, a_wait_that_names_its_record_goes_to_what_was_launched_before
     weir_trace_free(t);
 }
 
-TEST(trace_import, a_host_call_that_waits_holds_up_the_next_launch_of_its_thread)
+TEST(trace_import, a_wait_of_the_host_delays_the_next_launch_of_its_thread)
 {
     weir_trace_data d;
     weir_trace *t = parse("[" CALL("cudaLaunchKernel", 0, 10) CALL("cudaLaunchKernel", 1, 11)
@@ -107,7 +107,7 @@ TEST(trace_import, a_host_call_that_waits_holds_up_the_next_launch_of_its_thread
     weir_trace_free(t);
 }
 
-TEST(trace_import, work_after_a_synchronisation_comes_after_all_before_it)
+TEST(trace_import, work_after_a_synchronisation_is_ordered_after_all_work_before_it)
 {
     weir_trace_data d;
     weir_trace *t = parse("[" CALL("cudaLaunchKernel", 0, 10) CALL("cudaLaunchKernel", 1, 11)
@@ -121,7 +121,7 @@ TEST(trace_import, work_after_a_synchronisation_comes_after_all_before_it)
     weir_trace_free(t);
 }
 
-TEST(trace_import, an_ascend_wait_goes_to_what_stood_before_the_record_of_its_event)
+TEST(trace_import, an_ascend_wait_points_to_the_operator_before_its_events_record)
 {
     weir_trace_data d;
     weir_trace *t = parse(
@@ -341,7 +341,7 @@ TEST(trace_import, kernels_of_a_backward_pass_have_the_line_and_module_of_the_fo
          "\",\"Process Group Description\":\"" about "\"")
 
 /* Kernels of one name may be collectives of several groups; kernels of any name may be some. */
-TEST(trace_import, collectives_are_told_apart_by_their_group)
+TEST(trace_import, collectives_are_distinguished_by_their_group)
 {
     weir_trace_data d;
     weir_trace *t = parse(

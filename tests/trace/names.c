@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-TEST(names, are_shortened_to_what_tells_kernels_apart)
+TEST(names, kernel_names_are_shortened_to_their_distinctive_part)
 {
     static const struct {
         const char *name, *shown;
@@ -35,7 +35,7 @@ TEST(names, are_shortened_to_what_tells_kernels_apart)
     }
 }
 
-TEST(names, that_are_cut_alike_are_still_told_apart)
+TEST(names, names_with_equal_short_forms_stay_distinct)
 {
     const char *a =
         "void "
@@ -48,7 +48,7 @@ TEST(names, that_are_cut_alike_are_still_told_apart)
     CHECK_STR_EQ(weir__cut_name(weir__plain_name(a).text).text, weir__shorten_name(a).text);
 }
 
-TEST(names, are_never_cut_inside_a_character)
+TEST(names, names_are_never_cut_inside_a_character)
 {
     char name[200];
 
@@ -83,7 +83,7 @@ static void *name_all(void *arg)
     return NULL;
 }
 
-TEST(names, that_threads_look_for_at_once_have_one_number_each)
+TEST(names, names_looked_up_by_threads_at_once_get_one_number_each)
 {
     static uint32_t ids[NAMERS][NAMES + 1];
     pthread_t threads[NAMERS];

@@ -1,4 +1,4 @@
-/* Recording: what a trace has of what ran. */
+/* Recording: the contents of a trace. */
 #include "helpers.h"
 
 #include <pthread.h>
@@ -93,7 +93,7 @@ TEST(trace, blocks_of_one_core_never_overlap)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(trace, engines_have_their_own_cores_and_a_gang_all_of_its)
+TEST(trace, engines_have_their_own_cores_and_a_gang_has_all_of_its_engine)
 {
     weir_device *dev = open_device("cpu:cube=2,vector=4,threads=2");
     weir_stream *s = weir_stream_default(dev);
@@ -187,7 +187,7 @@ TEST(trace, one_recording_at_a_time_and_each_begins_anew)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(trace, names_outlive_what_had_them)
+TEST(trace, names_outlive_the_named_objects)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = weir_stream_default(dev);
@@ -259,7 +259,7 @@ static weir_status failing_kernel(const void *args, const weir_block *block)
     return WEIR_EINVAL;
 }
 
-TEST(trace, failed_operators_say_so_and_what_did_not_run_is_not_there)
+TEST(trace, failed_operators_are_marked_and_those_that_did_not_run_are_missing)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s = tagged(dev, "s", 0);
@@ -280,7 +280,7 @@ TEST(trace, failed_operators_say_so_and_what_did_not_run_is_not_there)
     CHECK_STATUS(weir_device_close(dev), WEIR_OK);
 }
 
-TEST(trace, a_slot_used_again_is_another_stream)
+TEST(trace, a_reused_stream_slot_is_another_stream)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *s;

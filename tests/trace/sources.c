@@ -59,7 +59,7 @@ static void check_order(bool opened_before)
     weir__trace_remove_source(&between);
 }
 
-TEST(trace, devices_are_found_whichever_came_first)
+TEST(trace, devices_are_found_in_any_order_of_opening)
 {
     check_order(false);
     check_order(true);

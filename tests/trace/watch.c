@@ -1,4 +1,4 @@
-/* Looking at a recording that goes on, and WEIR_WATCH. */
+/* Snapshots of a running recording, and WEIR_WATCH. */
 #include "helpers.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static size_t ops_now(void)
     return n;
 }
 
-TEST(snapshot, a_recording_goes_on_while_it_is_looked_at)
+TEST(snapshot, a_recording_continues_while_a_snapshot_is_taken)
 {
     weir_device *dev = open_device("cpu:cores=1");
     weir_stream *s = tagged(dev, "work", 0);
@@ -46,7 +46,7 @@ TEST(snapshot, a_recording_goes_on_while_it_is_looked_at)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(snapshot, of_full_rings_has_the_newest_operators_and_says_what_is_lost)
+TEST(snapshot, a_snapshot_of_full_rings_has_the_newest_operators_and_counts_the_lost)
 {
     weir_device *dev = open_device("cpu:cores=1");
     weir_stream *s = tagged(dev, "work", 0);
@@ -76,7 +76,7 @@ static void *look_until(void *done)
     return NULL;
 }
 
-TEST(snapshot, may_be_taken_while_threads_record)
+TEST(snapshot, a_snapshot_may_be_taken_while_threads_record)
 {
     weir_device *dev = open_device("cpu:cores=2,threads=2");
     weir_stream *s[] = {tagged(dev, "a", 0), tagged(dev, "b", 0)};
@@ -167,7 +167,7 @@ static void leave(struct outside *o)
     CHECK_EQ(rmdir(o->folder), 0);
 }
 
-TEST(watch, a_program_that_knows_nothing_of_it_shows_its_timeline)
+TEST(watch, an_unmodified_program_can_be_watched)
 {
     struct outside o = prepare();
     weir_device *dev = open_device("cpu:cores=1");
@@ -191,7 +191,7 @@ TEST(watch, a_program_that_knows_nothing_of_it_shows_its_timeline)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(watch, gives_way_to_a_recording_of_the_program)
+TEST(watch, the_watch_ends_when_the_program_starts_a_recording)
 {
     struct outside o = prepare();
     weir_device *dev = open_device("cpu:cores=1");

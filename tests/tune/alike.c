@@ -33,7 +33,7 @@ static void write_random(struct weir__text *t, unsigned *seed)
     }
 }
 
-TEST(alike, ranks_that_share_a_graph_do_what_ranks_with_copies_of_it_do)
+TEST(alike, ranks_that_share_a_graph_behave_like_ranks_with_copies_of_it)
 {
     struct weir__predict_options options = {.parts = true};
     unsigned seed = 11;

@@ -1,4 +1,4 @@
-/* Graphs written down in a few words, and what they take. */
+/* Graphs in a short notation, and their times. */
 #ifndef WEIR_TEST_TUNE_HELPERS_H
 #define WEIR_TEST_TUNE_HELPERS_H
 

@@ -116,7 +116,7 @@ TEST(imported, a_profile_run_unchanged_takes_as_long_as_it_did_on_any_device)
 }
 
 /* Eight kernels that follow each other on two streams by turns, with no wait that says so. */
-TEST(imported, what_is_not_known_to_be_independent_stays_in_order)
+TEST(imported, operators_not_known_to_be_independent_stay_in_order)
 {
     static struct text text;
     weir_device *dev = open_model();

@@ -82,7 +82,7 @@ TEST(tune, two_streams_of_vector_and_cube_are_ordered)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(tune, the_same_without_labels_gets_streams)
+TEST(tune, a_graph_without_labels_gets_streams)
 {
     struct program p = {.size = 0};
     weir_device *dev = open_model();
@@ -144,7 +144,7 @@ TEST(tune, a_stream_that_costs_the_host_more_than_it_gains_is_not_proposed)
     CHECK_EQ(streams_where_one_costs(80), 0);
 }
 
-TEST(tune, a_full_cube_is_said_to_be_full)
+TEST(tune, a_saturated_cube_engine_is_reported)
 {
     struct program p = {.size = 0};
     weir_device *dev = open_model();
@@ -168,7 +168,7 @@ TEST(tune, a_full_cube_is_said_to_be_full)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(tune, one_chain_is_said_to_be_one)
+TEST(tune, a_graph_that_is_one_chain_is_reported)
 {
     struct program p = {.size = 0};
     weir_device *dev = open_model();
@@ -228,7 +228,7 @@ static uint64_t best_placement(weir_graph *g, const int *labels, int node, int u
     return best;
 }
 
-TEST(tune, is_no_worse_than_the_best_of_all_placements)
+TEST(tune, the_result_is_no_worse_than_the_best_of_all_placements)
 {
     static const char *const names[] = {"", "x", "y", "z"};
     weir_device *dev = open_model();
@@ -259,7 +259,7 @@ TEST(tune, is_no_worse_than_the_best_of_all_placements)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(tune, is_never_slower_and_the_same_for_the_same_seed)
+TEST(tune, the_result_is_never_slower_and_is_the_same_for_the_same_seed)
 {
     weir_device *dev = open_model();
 
@@ -318,7 +318,7 @@ static bool stop_at_once(void *user, const struct weir__tune_progress *p)
     return ++*(int *)user < 4;
 }
 
-TEST(tune, stopped_it_keeps_the_best_so_far)
+TEST(tune, a_stopped_search_keeps_the_best_so_far)
 {
     struct program p = {.size = 0};
     weir_device *dev = open_model();
@@ -343,7 +343,7 @@ TEST(tune, stopped_it_keeps_the_best_so_far)
 
 /* Two gangs that together need more vector cores than there are: apart they deadlock with
  * policy=hold, one after the other they do not. */
-TEST(tune, proposes_nothing_that_can_deadlock)
+TEST(tune, no_proposal_can_deadlock)
 {
     static const char gang[] = "node {\n name: \"%s\"\n op: \"Kernel\"\n"
                                " attr { key: \"engine\" value { s: \"vector\" } }\n"

@@ -157,7 +157,7 @@ def test_other_types():
         assert torch.equal(x, {"InplaceCopy": real, "InplaceZero": real * 0, "InplaceOne": real * 0 + 1}[name].to(x.dtype))
 
 
-def test_what_has_no_complex_form_is_refused_by_name():
+def test_operators_without_a_complex_form_are_refused_by_name():
     x = make((3,), torch.complex64)
     with pytest.raises(Error, match="aclnnSigmoid: self is of type complex64") as e:
         run("Sigmoid", x, x.clone())

@@ -48,7 +48,7 @@ def test_rows_come_by_expert_and_go_back_weighted(group, version):
     COVERED.update({f"MoeDistributeDispatch{version}", f"MoeDistributeCombine{version}"})
 
 
-def test_what_it_lacks_is_refused_by_name(group):
+def test_unsupported_options_are_refused_by_name(group):
     x, ids, out = torch.randn(2, 4), torch.zeros(2, 1).int(), torch.empty(2, 4)
     places, tokens, counts = torch.empty(2).int(), torch.empty(2).long(), torch.empty(2).int()
 

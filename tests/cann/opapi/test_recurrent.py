@@ -56,7 +56,7 @@ def test_forward_and_backward(kind, layers, both, bias, batch_first):
         close(got, want.grad, 64)
 
 
-def test_nothing_is_kept_where_nothing_is_trained():
+def test_nothing_is_kept_without_training():
     net, x, hx = network(nn.LSTM, 1, False, True, False, torch.float16)
     out = [torch.zeros(STEPS, BATCH, HIDDEN, dtype=torch.float16), *(torch.zeros_like(hx[0]) for _ in range(2))]
     params = [p.detach() for p in net.parameters()]
@@ -106,7 +106,7 @@ def test_a_cell(bias):
         close(back[2], total.grad.sum(0), 16)
 
 
-def test_what_is_not_there_is_said():
+def test_a_missing_operator_is_reported():
     net, x, hx = network(nn.LSTM, 2, False, True, False)
     params = [p.detach() for p in net.parameters()]
     out = [torch.zeros(STEPS, BATCH, HIDDEN), *(torch.zeros_like(hx[0]) for _ in range(2))]

@@ -260,7 +260,7 @@ def test_adamw_is_pytorchs(amsgrad):
     COVERED.add("ApplyAdamWV2")
 
 
-def test_what_depends_on_values():
+def test_results_whose_size_depends_on_values():
     x = torch.tensor([[0.0, 1, 2], [0, 0, 3]])
     # the callers learn the size from the tensor object, which this wrapper destroys: only values
     out = torch.full((6, 2), -1)

@@ -1,5 +1,5 @@
-/* Values that come from the host are there for every stream; values that go to it are those of
- * every stream. */
+/* Values written by the host are visible to every stream; values read by the host include the work
+ * of every stream. */
 #include "conformance/conformance.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Coordinates of what is not zero, padded: -1 in the rows behind them, whatever the memory held. */
+/* Coordinates of non-zero elements, padded with rows of -1, whatever the memory contained. */
 #include "conformance/conformance.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* The operators that the library lists are the ones that the suite knows. */
+/* The suite covers exactly the operators that the library lists. */
 #include "conformance/conformance.h"
 
 #include "conformance/ops/opcases.h"

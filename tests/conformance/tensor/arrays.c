@@ -1,4 +1,4 @@
-/* Host arrays and their way to the device and back. */
+/* Copies of host arrays to the device and back. */
 #include "conformance/conformance.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Inside the emulator: the block that runs. */
+/* The internals of the emulator: the running block. */
 #ifndef TESTS_CUDA_EMULATE_EMU_H
 #define TESTS_CUDA_EMULATE_EMU_H
 

@@ -1,4 +1,4 @@
-/* Stacks, and who runs on them. */
+/* Fibers: their stacks, and switching between them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-/* Inside the GPU that is none. One lock guards everything; kernels and functions of the host run
+/* The internals of the fake GPU. One lock guards everything; kernels and functions of the host run
  * without it. */
 #ifndef TESTS_CUDA_FAKE_FAKE_H
 #define TESTS_CUDA_FAKE_FAKE_H

@@ -1,7 +1,7 @@
 /* Nodes added by name, and what a scope says of them. */
 #include "graph/plan/plan_helpers.h"
 
-TEST(scope, never_timeout_keeps_op_timeout_from_counting)
+TEST(scope, never_timeout_disables_op_timeout)
 {
     for (int never = 0; never < 2; never++) {
         weir_device *dev = open_device("cpu:op_timeout=1");
@@ -32,7 +32,7 @@ TEST(scope, never_timeout_keeps_op_timeout_from_counting)
     }
 }
 
-TEST(builder, adds_nodes_by_name_and_says_what_is_wrong)
+TEST(builder, the_builder_adds_nodes_by_name_and_explains_its_errors)
 {
     weir_device *dev = open_device("cpu");
     const int64_t shape[] = {2, 3}, dims[] = {1};

@@ -109,7 +109,7 @@ static void try_call(weir_device *dev, const struct weir__op *op)
         weir_tensor_release(in[i]);
 }
 
-TEST_TIMEOUT(extremes, no_call_of_an_operator_leaves_its_operands, 120)
+TEST_TIMEOUT(extremes, no_call_of_an_operator_accesses_memory_outside_its_operands, 120)
 {
     weir_device *dev;
 
@@ -130,7 +130,7 @@ TEST_TIMEOUT(extremes, no_call_of_an_operator_leaves_its_operands, 120)
 
 /* ---- convolutions, whose numbers all work together ---- */
 
-TEST_TIMEOUT(extremes, no_convolution_leaves_its_operands, 120)
+TEST_TIMEOUT(extremes, no_convolution_accesses_memory_outside_its_operands, 120)
 {
     weir_device *dev;
     int ran = 0;
@@ -284,7 +284,7 @@ static void run_plan(weir_device *dev, weir_plan *plan)
     weir_tensor_release(in[1]);
 }
 
-TEST_TIMEOUT(extremes, no_file_makes_an_operator_leave_its_operands, 120)
+TEST_TIMEOUT(extremes, no_file_makes_an_operator_access_memory_outside_its_operands, 120)
 {
     weir_device *dev;
     char *text;

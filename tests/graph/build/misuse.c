@@ -1,4 +1,4 @@
-/* What a user may get wrong with graphs and scopes, and what weir says of it. */
+/* Mistakes of users with graphs and scopes, and weir's errors for them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* weir_nonzero as a call that is captured. */
+/* weir_nonzero in a captured graph. */
 #include <stdlib.h>
 
 #include "graph/file/pbtxt_helpers.h"

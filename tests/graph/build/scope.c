@@ -17,7 +17,7 @@ static const char *here(weir_device *dev)
     return weir_stream_name(weir_stream_current(dev));
 }
 
-TEST(scope, streams_nest_and_restore)
+TEST(scope, stream_scopes_nest_and_restore_the_stream)
 {
     weir_device *dev = open_device("cpu");
     weir_stream *own;
@@ -102,7 +102,7 @@ TEST(scope, every_kind_has_a_block_form)
     CHECK_EQ(weir_scope_depth(), 0);
 }
 
-TEST(scope, unpaired_use_says_which)
+TEST(scope, the_error_for_an_unpaired_scope_names_its_kind)
 {
     CHECK_STATUS(weir_scope_pop(WEIR_SCOPE_CORES), WEIR_ESTATE);
     CHECK_STR(weir_last_error(), "core limit scope is left that was never entered");
@@ -117,7 +117,7 @@ TEST(scope, unpaired_use_says_which)
     CHECK_STATUS(weir_scope_push_never_timeout(true), WEIR_ESTATE);
 }
 
-TEST(scope, bad_arguments_enter_nothing)
+TEST(scope, bad_arguments_enter_no_scope)
 {
     static char longest[100];
 
@@ -141,7 +141,7 @@ TEST(scope, bad_arguments_enter_nothing)
     CHECK_OK(weir_scope_push_super_kernel(NULL, NULL));
 }
 
-TEST(scope, a_core_limit_reaches_eager_operators_and_is_checked)
+TEST(scope, a_core_limit_applies_to_eager_operators_and_is_checked)
 {
     weir_device *dev = open_device("cpu:cube=4,vector=8");
     const int64_t shape[] = {4};
@@ -188,7 +188,7 @@ TEST(scope, wait_tensor_orders_eager_work_on_any_stream)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(scope, a_node_that_uses_what_waits_twice_has_the_edge_once)
+TEST(scope, a_node_that_uses_a_waiting_tensor_twice_has_one_edge)
 {
     weir_device *dev = open_device("cpu:cores=2");
     const int64_t n = 4;
@@ -268,7 +268,7 @@ TEST(scope, tokens_and_tagged_events_order_streams)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(scope, a_wait_for_a_tensor_comes_after_the_work_that_makes_it)
+TEST(scope, a_wait_for_a_tensor_waits_for_the_work_that_computes_it)
 {
     weir_device *dev = open_device("cpu:jitter=2,threads=4,cores=4");
     const int64_t n = 20000;

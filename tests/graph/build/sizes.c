@@ -138,7 +138,7 @@ TEST(sizes, inputs_that_do_not_go_together_are_refused_with_the_name)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(sizes, a_name_where_none_can_be_is_refused)
+TEST(sizes, a_size_name_in_a_wrong_place_is_refused)
 {
     weir_device *dev = open_device();
     weir_tensor *t = counting(dev, 4, 4), *out;
@@ -161,7 +161,7 @@ TEST(sizes, a_name_where_none_can_be_is_refused)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(sizes, a_dump_has_the_examples)
+TEST(sizes, a_dump_contains_the_example_sizes)
 {
     weir_device *dev = open_device();
     weir_graph *g = named_model(dev), *loaded;

@@ -327,7 +327,7 @@ TEST(pbtxt, numbers_ignore_the_locale)
 }
 
 /* Every row of the table with every parameter set. */
-TEST(pbtxt, parameters_of_every_operator_survive)
+TEST(pbtxt, parameters_of_every_operator_survive_a_round_trip)
 {
     weir_device *dev = open_cpu();
     weir_graph *g = load(
@@ -353,7 +353,7 @@ TEST(pbtxt, parameters_of_every_operator_survive)
     close_cpu(dev);
 }
 
-TEST(pbtxt, random_graphs_survive)
+TEST(pbtxt, random_graphs_survive_a_round_trip)
 {
     weir_device *dev = open_cpu();
 
@@ -371,7 +371,7 @@ TEST(pbtxt, random_graphs_survive)
     close_cpu(dev);
 }
 
-TEST(pbtxt, names_that_would_be_read_otherwise_survive)
+TEST(pbtxt, names_that_look_like_syntax_survive_a_round_trip)
 {
     const struct weir__op *relu = weir__op_find("Relu");
     struct weir__marks plain = {.super_kernel = -1};

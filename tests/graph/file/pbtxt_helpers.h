@@ -1,4 +1,4 @@
-/* What the tests of graph files share. */
+/* Common code of the tests of graph files. */
 #ifndef TESTS_GRAPH_FILE_PBTXT_HELPERS_H
 #define TESTS_GRAPH_FILE_PBTXT_HELPERS_H
 

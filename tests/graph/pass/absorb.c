@@ -38,7 +38,7 @@ static void run(weir_device *dev, weir_graph *g, weir_compile_mode mode, int lau
     weir_plan_destroy(plan);
 }
 
-TEST(absorb, attention_puts_grown_keys_and_values_together_in_one_launch)
+TEST(absorb, attention_concatenates_keys_and_values_in_its_own_launch)
 {
     static const char *const specs[] = {"cpu:cores=1", "cpu"};
     weir_tensor *in[5], *one[3], *apart[3];

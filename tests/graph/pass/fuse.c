@@ -200,7 +200,7 @@ TEST(fuse, casts_are_links_of_a_chain)
     check_casts(false);
 }
 
-TEST(fuse, a_cast_of_what_is_turned_ends_a_chain)
+TEST(fuse, a_cast_of_a_transposed_operand_ends_a_chain)
 {
     check_casts(true);
 }
@@ -265,7 +265,7 @@ static int launches_of_turned(int64_t n)
     return launches;
 }
 
-TEST(fuse, a_large_operand_that_is_turned_is_read_in_tiles)
+TEST(fuse, a_large_transposed_operand_is_read_in_tiles)
 {
     CHECK_EQ(launches_of_turned(520), 2); /* the addition alone, then the others */
     CHECK_EQ(launches_of_turned(60), 1);

@@ -31,7 +31,7 @@ static void count_warnings(void *user, weir_log_level level, const char *text)
     warnings += level == WEIR_LOG_WARN && strstr(text, "no core limit") != NULL;
 }
 
-TEST(kernel_class, a_limit_reaches_what_the_table_says)
+TEST(kernel_class, core_limits_apply_to_the_kernel_classes_of_the_table)
 {
     weir_device *dev;
 

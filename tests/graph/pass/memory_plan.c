@@ -245,7 +245,7 @@ static int64_t best_of_three(const struct things *t, int nnodes)
 
 /* ---- cases ---- */
 
-TEST(memory_plan, shares_only_what_is_over_and_is_near_the_best_known)
+TEST(memory_plan, memory_is_shared_only_after_its_last_use_and_is_near_the_best_known)
 {
     for (int i = 0; i < GRAPHS; i++) {
         struct synthetic_options o = some_options((uint64_t)i, 60);
@@ -267,7 +267,7 @@ TEST(memory_plan, shares_only_what_is_over_and_is_near_the_best_known)
     }
 }
 
-TEST(memory_plan, stays_near_the_best_known_on_larger_graphs)
+TEST(memory_plan, the_arena_of_larger_graphs_is_near_the_best_known)
 {
     for (int i = 0; i < (TEST_THREADS_WATCHED ? 1 : 12 / TEST_SLOWDOWN); i++) {
         struct synthetic_options o = some_options((uint64_t)i, 1);
@@ -308,12 +308,12 @@ static void check_effort(struct weir__memory_effort effort)
     }
 }
 
-TEST(memory_plan, in_order_of_definition_it_shares_only_what_is_over)
+TEST(memory_plan, placement_in_definition_order_shares_memory_only_after_its_last_use)
 {
     check_effort((struct weir__memory_effort){-1, INT64_MAX});
 }
 
-TEST(memory_plan, the_sweep_shares_only_what_is_over)
+TEST(memory_plan, the_sweep_shares_memory_only_after_its_last_use)
 {
     check_effort((struct weir__memory_effort){-1, -1});
 }
@@ -339,7 +339,7 @@ static void plan_large(int nodes, int streams, int window)
 
 /* With short lifetimes, with long ones, and with ever longer ones: each takes another
  * algorithm. What they take is measured by `weir bench` (compile_10k, compile_100k). */
-TEST_TIMEOUT(memory_plan, a_hundred_thousand_nodes_share_only_what_is_over, 600)
+TEST_TIMEOUT(memory_plan, a_hundred_thousand_nodes_share_memory_only_after_its_last_use, 600)
 {
     static const int windows[] = {8, 100, 0};
 

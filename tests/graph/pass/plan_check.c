@@ -69,7 +69,7 @@ TEST(plan_check, a_missing_join_is_found)
     }
 }
 
-TEST(plan_check, a_wait_for_what_comes_later_is_found)
+TEST(plan_check, a_wait_for_a_later_node_is_found)
 {
     struct synthetic s;
     int v;

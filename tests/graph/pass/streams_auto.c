@@ -1,4 +1,4 @@
-/* streams=auto splits what gains by it, and nothing else. */
+/* streams=auto uses several streams only where that saves time. */
 #include <stdlib.h>
 
 #include "base/lock.h"
@@ -42,7 +42,7 @@ static void chains(struct synthetic *s, int nchains, int length, double us)
     free(edges);
 }
 
-TEST(streams_auto, two_chains_of_narrow_nodes_go_side_by_side)
+TEST(streams_auto, two_chains_of_narrow_nodes_get_two_streams)
 {
     struct synthetic s;
 
@@ -78,7 +78,7 @@ TEST(streams_auto, nodes_that_fill_all_cores_are_not_split)
     synthetic_fini(&s);
 }
 
-TEST(streams_auto, what_gains_less_than_its_syncs_cost_is_not_split)
+TEST(streams_auto, overlap_that_gains_less_than_its_syncs_cost_is_not_used)
 {
     struct synthetic s;
 
@@ -107,7 +107,7 @@ TEST(streams_auto, engines_that_share_no_cores_overlap)
 }
 
 /* 0 is what products 1, 2 and 3 read; 4 follows 2; 5 reads 4 and 3, 6 reads 5 and 1. */
-TEST(streams_auto, siblings_go_side_by_side_without_being_asked_for_a_gain)
+TEST(streams_auto, siblings_get_several_streams_even_without_a_predicted_gain)
 {
     static const int edges[][2] = {{0, 1}, {0, 2}, {0, 3}, {2, 4}, {4, 5}, {3, 5}, {5, 6}, {1, 6}};
     static const int streams[] = {0, 0, 1, 2, 1, 1, 0};
@@ -198,7 +198,7 @@ static double price(struct synthetic *s, const int *stream, int nstreams)
     return ns;
 }
 
-TEST(streams_auto, never_expects_worse_than_one_stream_or_nimble)
+TEST(streams_auto, placement_never_predicts_worse_than_one_stream_or_nimble)
 {
     int better = 0;
 
@@ -321,7 +321,7 @@ static void plain_free(void *user, void *ptr)
     free(ptr);
 }
 
-TEST(streams_auto, survives_any_failed_allocation)
+TEST(streams_auto, placement_survives_any_failed_allocation)
 {
     const weir_allocator failing = {failing_alloc, plain_free, NULL};
     weir_status st = WEIR_ENOMEM;

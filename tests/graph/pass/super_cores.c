@@ -34,7 +34,7 @@ static weir_status compile(const char *options, weir_cores scope, weir_cores *li
     return st;
 }
 
-TEST(super_kernel, core_counts_of_its_options_stand_between_operator_and_graph)
+TEST(super_kernel, core_limits_of_a_super_kernel_rank_between_those_of_operator_and_graph)
 {
     weir_cores limit;
 

@@ -35,7 +35,7 @@ static void keep_warning(void *user, weir_log_level level, const char *text)
         snprintf(user, 300, "%s", text);
 }
 
-TEST(super_kernel, gives_the_bits_of_the_parts_and_fuses_streams_when_asked)
+TEST(super_kernel, a_super_kernel_gives_the_bits_of_its_parts_and_fuses_streams_when_asked)
 {
     static const struct {
         const char *options;
@@ -91,7 +91,7 @@ TEST(super_kernel, gives_the_bits_of_the_parts_and_fuses_streams_when_asked)
     }
 }
 
-TEST(super_kernel, what_cannot_be_fused_splits_it_or_is_refused)
+TEST(super_kernel, an_operator_that_cannot_be_fused_splits_a_super_kernel_or_is_refused)
 {
     for (int strict = 0; strict < 2; strict++) {
         weir_device *dev = open_device("cpu");

@@ -59,7 +59,7 @@ static void check_minimal(const struct synthetic *s)
         }
 }
 
-TEST(sync, orders_every_edge_and_none_is_redundant)
+TEST(sync, syncs_order_every_edge_and_none_is_redundant)
 {
     for (int i = 0; i < GRAPHS; i++) {
         struct synthetic_options o = some_options((uint64_t)i, 40);
@@ -139,7 +139,7 @@ static void check_minimum(const struct synthetic *s)
         CHECK(!some_subset(pairs, npairs, 0, size, base, want, n));
 }
 
-TEST(sync, no_smaller_set_gives_the_same_order)
+TEST(sync, no_smaller_set_of_syncs_gives_the_same_order)
 {
     for (int i = 0; i < GRAPHS; i++) {
         struct synthetic_options o = some_options((uint64_t)i, 7);

@@ -236,7 +236,7 @@ TEST(call, threads_that_call_at_once_get_their_own_results)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(call, refuses_and_fails_as_a_run_does)
+TEST(call, a_call_refuses_and_fails_as_a_run_does)
 {
     weir_device *dev = open_device("cpu");
     weir_plan *plan = make_plan(dev, 16, 2, false);

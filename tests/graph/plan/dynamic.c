@@ -162,7 +162,7 @@ TEST(dynamic, a_file_keeps_open_sizes_and_how_views_are_made)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(dynamic, what_does_not_fit_is_refused_before_anything_runs)
+TEST(dynamic, inputs_that_do_not_fit_are_refused_before_anything_runs)
 {
     weir_device *dev = open_device();
     weir_tensor *w = random_tensor(dev, 2, 3, 1);
@@ -241,7 +241,7 @@ TEST(dynamic, sizes_that_do_not_go_together_name_the_node)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(dynamic, what_follows_no_size_is_refused_at_compile)
+TEST(dynamic, nodes_that_cannot_follow_open_sizes_are_refused_at_compile)
 {
     static const char fixed[] =
         "node { name: \"x\" op: \"Placeholder\" attr { key: \"dtype\" value { s: \"f32\" } }"
@@ -289,7 +289,7 @@ static void run_sum(weir_plan *plan, weir_device *dev, int64_t size)
     weir_tensor_release(out);
 }
 
-TEST(dynamic, the_cache_is_bounded_and_gives_up_what_was_used_least_recently)
+TEST(dynamic, the_cache_is_bounded_and_evicts_the_least_recently_used_plan)
 {
     weir_device *dev = open_device();
     weir_plan *plan = sum_plan(dev, NULL);

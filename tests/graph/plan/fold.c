@@ -48,7 +48,7 @@ static void check_fold(const char *text, size_t all, size_t left)
     close_cpu(dev);
 }
 
-TEST(fold, what_literals_alone_decide_is_computed_once)
+TEST(fold, nodes_that_depend_only_on_literals_are_computed_once)
 {
     check_fold(INPUT A "node { name: 'e' op: 'Exp' input: 'a' }\n"
                        "node { name: 's' op: 'Sum' input: 'e' attr { key: 'keepdim' value { b: "
@@ -71,7 +71,7 @@ TEST(fold, generated_literals_are_folded)
                4, 2);
 }
 
-TEST(fold, what_changes_from_run_to_run_or_is_ordered_stays)
+TEST(fold, nodes_that_vary_between_runs_or_are_ordered_are_not_folded)
 {
     /* Read before it is generated: the first run sees other bytes than the second. */
     check_fold(INPUT A "node { name: 'n' op: 'Neg' input: 'a' }\n"

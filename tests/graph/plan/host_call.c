@@ -35,7 +35,7 @@ static weir_host_call two_outputs(struct counter *c)
     return call;
 }
 
-TEST(host_call, runs_in_order_with_its_stream)
+TEST(host_call, a_host_call_runs_in_order_with_its_stream)
 {
     const float ones[4] = {1, 1, 1, 1};
     struct counter c = {0, WEIR_OK};
@@ -69,7 +69,7 @@ TEST(host_call, runs_in_order_with_its_stream)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(host_call, is_a_node_of_a_graph_and_of_its_file)
+TEST(host_call, a_host_call_is_a_node_of_a_graph_and_of_its_file)
 {
     const float start[4] = {1, 2, 3, 4};
     struct counter c = {0, WEIR_OK};

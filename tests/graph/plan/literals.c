@@ -104,7 +104,7 @@ static void check_runs(weir_compile_mode mode, bool two_plans)
     pthread_barrier_destroy(&both);
 }
 
-TEST(literals, runs_at_the_same_time_have_their_own)
+TEST(literals, runs_at_the_same_time_have_literals_of_their_own)
 {
     check_runs(WEIR_COMPILE_REDUCE_OVERHEAD, false);
     check_runs(WEIR_COMPILE_MAX_AUTOTUNE, false);
@@ -173,7 +173,7 @@ static void check_memory(weir_compile_mode mode, bool run)
 }
 
 /* Folding runs while the graph is compiled, on a stream of its own. */
-TEST(literals, leave_the_memory_of_work_that_is_queued)
+TEST(literals, literals_do_not_overwrite_memory_of_queued_work)
 {
     check_memory(WEIR_COMPILE_MAX_AUTOTUNE, false);
     check_memory(WEIR_COMPILE_REDUCE_OVERHEAD, true);

@@ -56,7 +56,7 @@ static void check_size(weir_plan *plan, weir_device *dev, int64_t n)
     weir_tensor_release(turned);
 }
 
-TEST(named_outputs, that_are_all_of_a_value_for_the_example_follow_other_sizes)
+TEST(named_outputs, outputs_that_cover_a_value_in_the_example_follow_other_sizes)
 {
     static const int64_t sizes[] = {4, 12, 5, 4, 8, 12, 6, 5};
     weir_tensor *x, *last, *turned;

@@ -178,7 +178,7 @@ static void run_on_a_lane(const weir_compile_options *options)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(plan, runs_on_the_stream_that_is_one_of_its_lanes)
+TEST(plan, a_plan_may_run_on_a_stream_that_is_one_of_its_lanes)
 {
     run_on_a_lane(&both[0]);
     run_on_a_lane(&both[1]);
@@ -356,7 +356,7 @@ static void keep_order_with_eager(const weir_compile_options *options)
     CHECK_OK(weir_device_close(dev));
 }
 
-TEST(plan, is_in_order_with_eager_work_on_its_streams)
+TEST(plan, a_plan_is_in_order_with_eager_work_on_its_streams)
 {
     keep_order_with_eager(&both[0]);
     keep_order_with_eager(&both[1]);
@@ -394,7 +394,7 @@ TEST(plan, a_changed_limit_is_honoured_at_the_next_run_or_said_to_be_frozen)
     }
 }
 
-TEST(plan, takes_any_number_of_inputs_and_outputs)
+TEST(plan, a_plan_takes_any_number_of_inputs_and_outputs)
 {
     enum { N = 100 };
     weir_device *dev = open_device("cpu");
@@ -461,7 +461,7 @@ TEST(plan, modes_and_placements_have_names)
 }
 
 /* A program that was built against an older or a newer library. */
-TEST(plan, structs_of_another_size_are_filled_as_far_as_they_go)
+TEST(plan, structs_of_another_size_are_filled_up_to_their_size)
 {
     struct {
         weir_plan_stats stats;

@@ -1,4 +1,4 @@
-/* Where plans, memory, errors and interrupted waits meet. */
+/* Interactions of plans with memory, errors and interrupted waits. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ TEST(plan_edges, a_plan_that_is_stuck_lives_until_the_device_closes)
 
 /* All instances run; a run that waits for one of them, bound as itself wants it, does not
  * inherit its error. */
-TEST(plan_edges, a_run_that_waits_for_another_has_no_error_of_it)
+TEST(plan_edges, a_run_that_waits_for_a_failed_run_gets_no_error_from_it)
 {
     enum { RUNS = 9 };
     weir_stream *s[RUNS];
@@ -287,7 +287,7 @@ TEST(plan_edges, threads_that_wait_for_memory_make_no_more_instances_than_there_
 /* ---- what a plan keeps ---- */
 
 /* The options are read while compiling; a page that is gone afterwards proves it. */
-TEST(plan_edges, the_strings_of_the_options_are_the_callers)
+TEST(plan_edges, the_caller_may_free_the_strings_of_the_options)
 {
     char *cores = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     weir_tensor *x, *z[2] = {NULL};
@@ -314,7 +314,7 @@ TEST(plan_edges, the_strings_of_the_options_are_the_callers)
 
 /* Looking at a stream of a merged plan queues a wait on it; whoever then only asks, and
  * never waits, must see it pass although every worker slept. */
-TEST(plan_edges, asking_for_a_stream_of_a_merged_plan_ends)
+TEST(plan_edges, looking_up_a_stream_of_a_merged_plan_terminates)
 {
     weir_device *dev;
     weir_stream *s, *lane;
@@ -362,7 +362,7 @@ static struct weir__mark last_of(weir_stream *s)
 }
 
 /* Runs on two streams and other work on the plan's own, in any order. */
-TEST(plan_edges, a_run_of_a_merged_plan_comes_after_all_that_is_queued_on_its_streams)
+TEST(plan_edges, a_run_of_a_merged_plan_is_ordered_after_all_work_queued_on_its_streams)
 {
     const weir_launch launch = {.name = "work"};
     struct weir__mark before[2] = {{NULL, 0}, {NULL, 0}}; /* the lane's work, the last run */
@@ -428,7 +428,7 @@ static weir_plan *plan_that_writes_b(weir_device *dev)
     return plan;
 }
 
-TEST(plan_edges, what_a_run_writes_shares_memory_with_nothing_else)
+TEST(plan_edges, outputs_of_a_run_share_memory_with_nothing_else)
 {
     weir_device *dev;
     CHECK_OK(weir_device_open("cpu", &dev));

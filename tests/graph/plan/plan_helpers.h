@@ -1,4 +1,4 @@
-/* What the tests of plans share. */
+/* Common code of the tests of plans. */
 #ifndef TESTS_GRAPH_PLAN_PLAN_HELPERS_H
 #define TESTS_GRAPH_PLAN_PLAN_HELPERS_H
 

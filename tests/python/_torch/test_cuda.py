@@ -107,7 +107,7 @@ def test_values_are_waited_for_across_libraries(own_stream):
             assert (back - 20).sum().item() == i * 1024 * 1024
 
 
-def test_memory_that_pytorch_lets_go_is_not_used_too_soon():
+def test_memory_that_pytorch_frees_is_not_reused_too_soon():
     for i in range(20):
         t = weir.full((1 << 20,), i)
         x = torch.from_dlpack(t)
@@ -196,7 +196,7 @@ def test_limits_hold_for_pytorchs_kernels():
         assert torch.cuda.current_stream().cuda_stream != now
 
 
-def test_the_sample_of_the_page():
+def test_the_sample_of_the_page_runs():
     page = (pathlib.Path(__file__).parents[3] / "docs/python.md").read_text()
     (text,) = (b for b in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if "torch.cuda" in b)
     names = {"weir": weir, "torch": torch, "x_cuda": torch.ones(64, 64, device="cuda")}
@@ -387,7 +387,7 @@ def test_an_index_out_of_range_in_one_launch_is_told():
     assert captured(backend).launches >= 3
 
 
-def test_what_asks_the_gpu_something_stays_in_parts():
+def test_graphs_that_synchronise_with_the_gpu_run_step_by_step():
     def f(x):
         return torch.linalg.cholesky(x @ x.t() + 4) * 2
 

@@ -44,7 +44,7 @@ def test_a_divisor_of_zero_is_an_error(divide):
         run(a, b)
 
 
-def test_whole_numbers_of_more_than_53_bits_stay_what_they_are():
+def test_integers_of_more_than_53_bits_stay_exact():
     odd = 2**53 + 1
     x = torch.tensor([-7, MOST, LEAST, 0, odd])
     at = torch.tensor([0])
@@ -122,7 +122,7 @@ def test_sums_have_the_type_that_was_asked_for():
     equal(function, x)
 
 
-def test_numbers_between_two_bins_are_counted_where_pytorch_counts_them():
+def test_numbers_between_two_bins_are_counted_as_in_pytorch():
     x = torch.tensor([-1.5 + 11.5 * i / 7 for i in range(8)] + list(range(-3, 12)))
 
     def function(x, y):
@@ -131,7 +131,7 @@ def test_numbers_between_two_bins_are_counted_where_pytorch_counts_them():
     equal(function, x, x.double())
 
 
-def test_sums_on_the_way_do_not_overflow_where_eager_ones_do_not():
+def test_intermediate_sums_do_not_overflow_unless_eager_ones_do():
     x = torch.tensor([40000.0, -40000.0, -40000.0, 40000.0, 40000.0], dtype=torch.float16)
     equal(lambda x: (x.cumsum(0), x[:1].cumsum(0)), x)
 
@@ -163,7 +163,7 @@ def test_an_index_that_was_written_to_is_read_again():
     assert torch.equal(got[0], want[0]) and torch.equal(got[1], want[1])
 
 
-def test_a_scale_of_nothing_is_not_the_usual_one():
+def test_an_attention_scale_of_zero_is_not_the_default_scale():
     q, k, v = torch.randn(3, 1, 2, 5, 8)
     attend = torch.nn.functional.scaled_dot_product_attention
     run, _ = compiled(lambda q, k, v: (attend(q, k, v, scale=0.0), attend(q, k, v)))
@@ -186,7 +186,7 @@ def norm(x, weight, eps=1e-6, dim=-1):
     (lambda x, w: w * (x * torch.sqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)), (3, 4), False),
     (lambda x, w: w[:3, None] * (x * root(x.pow(2).mean(-1, keepdim=True) + 1e-6)), (3, 4), False),
 ])  # fmt: skip
-def test_what_looks_like_a_norm_and_is_none_stays_what_it_is(function, shape, native):
+def test_operators_that_only_look_like_a_norm_keep_their_values(function, shape, native):
     x, weight = torch.randn(shape) + 0.1, torch.randn(4)
     run, backend = compiled(lambda x, w: (function(x, w),))
     with torch.no_grad():
@@ -209,7 +209,7 @@ def test_elementwise_operators_are_moved_to_the_first_of_several_users():
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("grad", [False, True])
-def test_bags_of_embeddings_are_those_of_eager(mode, grad):
+def test_embedding_bags_equal_eager_ones(mode, grad):
     def bags(index, weight):
         return torch.nn.functional.embedding_bag(index, weight, mode=mode) * 2
 

@@ -83,7 +83,7 @@ def test_operators_of_others_run_in_order_and_write_where_they_say():
     check(function)
 
 
-def test_random_numbers_are_eager_ones_and_leave_the_generator_where_it_would_be():
+def test_random_numbers_and_the_generators_state_equal_eager_ones():
     def function(x):
         with weir.scope.npu_stream_switch("side"):
             y = torch.nn.functional.dropout(x, 0.5)
@@ -127,7 +127,7 @@ def test_running_statistics_are_kept():
         (lambda x: torch._foreach_mul([x + i for i in range(65)], 2), "65 tensors, more than 64"),
     ],
 )
-def test_a_graph_that_weir_cannot_run_is_pytorchs_and_that_is_said(function, why, caplog):
+def test_a_graph_that_weir_cannot_run_runs_in_pytorch_with_a_message(function, why, caplog):
     with torch._dynamo.config.patch(
         capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True
     ), caplog.at_level("WARNING", logger="weir"):
@@ -180,7 +180,7 @@ def test_collectives_meet_those_of_the_other_rank(tmp_path):
     assert [out.strip() for out, _ in said] == ["right", "right"], said
 
 
-def test_numbers_among_results_matter_only_to_those_who_take_them():
+def test_unused_numbers_among_results_do_not_prevent_a_plan():
     import operator
 
     from weir._torch import effects

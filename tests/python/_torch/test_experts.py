@@ -79,7 +79,7 @@ def test_a_gate_with_groups_and_a_bias_is_one_operator(dtype, fill):
     assert names == ["ExpertChoice"]
 
 
-def test_what_looks_like_a_gate_and_is_none_stays():
+def test_operators_that_only_look_like_a_gate_are_not_rewritten():
     logits, bias = torch.randn(40, EXPERTS), torch.randn(EXPERTS)
 
     def scores_are_a_result(x, b):
@@ -107,7 +107,7 @@ def test_what_looks_like_a_gate_and_is_none_stays():
         assert "ExpertChoice" not in compiled(function, logits, bias)
 
 
-def test_weights_that_are_looked_at_before_they_are_scaled_are_not_scaled_in_the_gate():
+def test_weights_used_before_scaling_are_not_scaled_in_the_gate():
     def both(x):
         weights, experts = softmax_gate(x, False)
         return weights, weights * 2.0, experts
@@ -152,7 +152,7 @@ def test_a_layer_of_experts_is_one_operator_for_each_of_its_steps():
                      "Silu", "Mul", "GroupedMatMul", "ExpertSum"]  # fmt: skip
 
 
-def test_the_sum_of_experts_is_as_near_to_the_truth_as_eagers():
+def test_the_sum_of_experts_is_as_accurate_as_eager():
     x, gate, up, down = layer()
 
     def run(x, gate, up, down):
@@ -179,7 +179,7 @@ def test_experts_that_are_not_known_to_be_in_range_are_sorted():
     assert "Sort" in names and "ExpertOrder" not in names
 
 
-def test_sorted_experts_and_the_order_may_be_looked_at():
+def test_sorted_experts_and_their_order_may_be_used():
     def run(x, gate, up, down):
         weights, experts = softmax_gate(x @ gate)
         made = experts_of(x, weights, experts, up, down)
@@ -203,7 +203,7 @@ def test_a_concatenation_of_concatenations_is_one():
     assert compiled(nested, a, b, c, near=0) == ["Concat", "Concat"]
 
 
-def test_a_concatenation_that_others_use_or_along_another_dim_stays():
+def test_a_concatenation_with_other_users_or_along_another_dim_is_not_flattened():
     a, b = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
 
     def used(a, b):
@@ -225,7 +225,7 @@ def attend(q, k, v, mask=None, causal=False):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_attention_that_pytorch_spells_out_is_one_operator(dtype):
+def test_attention_that_pytorch_decomposes_is_one_operator(dtype):
     q, k = torch.randn(1, 2, 7, 16).to(dtype), torch.randn(1, 2, 7, 16).to(dtype)
     v = torch.randn(1, 2, 7, 8).to(dtype)
     near = 2e-2 if dtype is torch.bfloat16 else 1e-5
@@ -308,7 +308,7 @@ def test_attention_that_stays_pytorchs_keeps_its_mask_of_numbers():
         assert whose == "cudnn" and mask.target is torch.ops.aten.where.self
 
 
-def test_what_looks_like_attention_and_is_none_stays():
+def test_operators_that_only_look_like_attention_are_not_rewritten():
     q, k, v = torch.randn(1, 2, 7, 16), torch.randn(1, 2, 7, 16), torch.randn(1, 2, 7, 8)
 
     def shows_its_weights(q, k, v):

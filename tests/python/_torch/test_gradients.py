@@ -24,7 +24,7 @@ def equal(run, function, given, *leaves):
         torch.testing.assert_close(got, want)
 
 
-def test_gradients_keep_their_signs_in_a_bit_at_some_calls():
+def test_gradients_may_be_lazily_negated_at_some_calls():
     def wave(x):
         return x * x.sin()
 
@@ -34,7 +34,7 @@ def test_gradients_keep_their_signs_in_a_bit_at_some_calls():
         equal(run, wave, torch._neg_view(g) if turned else g, x)
 
 
-def test_gradients_of_complex_results_are_conjugates_at_some_calls():
+def test_gradients_of_complex_results_may_be_lazy_conjugates_at_some_calls():
     def square(z):
         return z * z * 2
 
@@ -64,7 +64,7 @@ def test_random_numbers_of_checkpoints_are_drawn_again():
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-def test_gradients_of_tables_are_those_of_each_calls_words(dynamic):
+def test_gradients_of_embedding_tables_follow_each_calls_indices(dynamic):
     def look_up(table, words):
         return F.embedding(words, table, padding_idx=0).sum(1) * 2
 

@@ -50,7 +50,7 @@ def test_repeated_heads_are_attended_without_copies(heads, times, rows, masked, 
     assert not backend.coverage.fallback
 
 
-def test_heads_in_another_order_or_number_are_not_taken_for_groups():
+def test_heads_in_another_order_or_number_are_not_treated_as_groups():
     torch.manual_seed(0)
     q, k, v = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 7, 8), torch.randn(1, 1, 7, 8)
 
@@ -67,7 +67,7 @@ def test_heads_in_another_order_or_number_are_not_taken_for_groups():
             torch.testing.assert_close(run(q, k, v), function(q, k, v), rtol=1e-5, atol=1e-6)
 
 
-def test_repeated_heads_of_open_lengths():
+def test_repeated_heads_of_open_lengths_are_attended_without_copies():
     torch.manual_seed(0)
     run, backend = _compiled(_attend, dynamic=True)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def test_repeated_heads_of_open_lengths():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
 @pytest.mark.parametrize("exponent", [2, 3, 2.0, 3.0, 0.5, -0.5, -1, 4])
-def test_powers_have_eagers_bits(dtype, exponent):
+def test_powers_have_the_bits_of_eager(dtype, exponent):
     torch.manual_seed(0)
     if dtype is torch.int64:
         if exponent == -1:
@@ -96,7 +96,7 @@ def test_powers_have_eagers_bits(dtype, exponent):
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_heads_that_go_behind_rows_need_no_copy(kept):
+def test_results_with_heads_and_rows_exchanged_need_no_copy(kept):
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 5, 3, 16).transpose(1, 2) for _ in range(3))  # as models have them
 

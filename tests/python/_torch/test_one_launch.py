@@ -39,7 +39,7 @@ def check(model, x):
     return got
 
 
-def test_calls_become_one_launch_after_a_few(model):
+def test_calls_become_one_launch_after_a_few_calls(model):
     x = torch.randn(4, 4)
     for _ in range(capture.WARM):
         check(model, x)
@@ -52,7 +52,7 @@ def test_calls_become_one_launch_after_a_few(model):
     assert captured.copies == [] and captured.still == (0, 1)
 
 
-def test_arguments_that_are_elsewhere_are_copied_and_weights_are_not(model):
+def test_arguments_that_move_are_copied_and_weights_are_not(model):
     kept = [torch.randn(4, 4) for _ in range(6)]
     for x in kept:
         check(model, x)
@@ -74,7 +74,7 @@ def test_an_argument_that_turns_out_to_move_is_copied_from_then_on(model):
     assert model.captured().launches == 3 + 3  # the first of the others ran part by part
 
 
-def test_results_of_earlier_calls_stay_as_they_are(model):
+def test_results_of_earlier_calls_do_not_change(model):
     xs = [torch.randn(4, 4) for _ in range(8)]
     got = [model(x) for x in xs]
     assert model.captured().launches
@@ -85,7 +85,7 @@ def test_results_of_earlier_calls_stay_as_they_are(model):
     assert x is xs[-1] and y._base is not None
 
 
-def test_what_cannot_be_captured_runs_part_by_part_and_says_why(model, monkeypatch):
+def test_graphs_that_cannot_be_captured_run_step_by_step_and_say_why(model, monkeypatch):
     def refuse(run, args):
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
@@ -105,7 +105,7 @@ def test_large_arguments_that_move_are_not_copied(model, monkeypatch):
     assert captured.reason is None or "64 bytes" in captured.reason
 
 
-def test_an_error_of_the_stream_is_told_part_by_part(model):
+def test_an_error_of_the_stream_is_reported_as_without_a_capture(model):
     x = torch.randn(4, 4)
     for _ in range(4):
         check(model, x)
@@ -114,7 +114,7 @@ def test_an_error_of_the_stream_is_told_part_by_part(model):
     assert model.captured().launches == 2
 
 
-def test_threads_that_meet_take_turns_or_go_part_by_part(model):
+def test_threads_that_call_at_once_take_turns_or_run_step_by_step(model):
     xs = [torch.randn(4, 4) for _ in range(4)]
     for x in xs:
         check(model, x)
@@ -136,7 +136,7 @@ def test_threads_that_meet_take_turns_or_go_part_by_part(model):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_option_and_training_keep_it_off(host, training):  # noqa: F811
+def test_the_option_and_training_disable_the_capture(host, training):  # noqa: F811
     config = weir.CompilerConfig()
     config.one_launch = training
     backend = weir.get_npu_backend(compiler_config=config)

@@ -110,14 +110,14 @@ def test_small_results_of_other_sizes_have_memory_of_their_own():
         torch.testing.assert_close(got, want)
 
 
-def test_transposed_arguments_are_taken_as_they_are():
+def test_transposed_arguments_are_used_without_a_copy():
     graphs = check(
         lambda x: torch.relu(x) + x.sum(0), lambda n: (torch.randn(6, n).t(),), range(2, 40, 3)
     )
     assert bound_once(graphs)
 
 
-def test_a_number_made_of_sizes_gets_a_plan_for_each():
+def test_a_number_computed_from_sizes_gets_a_plan_for_each_value():
     graphs = check(lambda x: x * x.shape[0], lambda n: (torch.randn(n, 2),), (3, 5, 3, 9, 5))
     assert all(g.elastic or g.inelastic for g in graphs)
 
@@ -235,7 +235,7 @@ def test_an_unsafe_index_of_open_dims_counts_from_their_ends():
 
 
 @pytest.mark.parametrize("dynamic", [True, False, None])
-def test_views_by_strides_count_from_where_the_memory_begins(dynamic):
+def test_views_by_strides_count_from_the_start_of_the_memory(dynamic):
     def change(x):
         read = torch.as_strided(x, (2, 2), (2, 1), 4) * 2
         torch.as_strided(x, (2, 2), (2, 1), 5).add_(1)

@@ -54,7 +54,7 @@ def test_a_norm_is_one_operator(dtype):
     assert compiled(norm, x, weight, near=near) == ["RmsNorm"]
 
 
-def test_a_norm_of_halves_is_as_near_to_the_truth_as_eagers():
+def test_a_norm_of_halves_is_as_accurate_as_eager():
     torch.manual_seed(0)
     x, weight = torch.randn(64, 256).bfloat16(), torch.randn(256).bfloat16()
     wide = x.double()
@@ -64,7 +64,7 @@ def test_a_norm_of_halves_is_as_near_to_the_truth_as_eagers():
     assert (mine - truth).abs().mean() <= (norm(x, weight) - truth).abs().mean()
 
 
-def test_what_looks_like_a_norm_and_is_none_stays():
+def test_operators_that_only_look_like_a_norm_are_not_rewritten():
     x, weight = torch.randn(4, 8), torch.randn(8)
 
     def other_dim(x, weight):
@@ -103,7 +103,7 @@ def test_rotary_positions_are_one_operator(dtype):
     assert "Rotary" not in compiled(rotary, x, near=near)
 
 
-def test_what_looks_like_rotary_and_is_not_stays():
+def test_operators_that_only_look_like_rotary_are_not_rewritten():
     x, at = torch.randn(2, 3, 6, 8), torch.rand(1, 6, 4)
 
     def halves_differ(x, at):
@@ -131,7 +131,7 @@ def attend(q, mask):
 
 
 @pytest.mark.parametrize("as_numbers", [False, True])
-def test_masks_that_are_known_are_said_in_words(as_numbers):
+def test_constant_masks_become_flags_of_attention(as_numbers):
     q = torch.randn(2, 2, 8, 16)
 
     def causal(q):
@@ -155,7 +155,7 @@ def test_masks_that_are_known_are_said_in_words(as_numbers):
     assert attention._meaning(torch.tensor([[0.0, 1.0]]), 1, 2) is None
 
 
-def test_what_depends_on_no_argument_is_computed_once():
+def test_values_that_depend_on_no_argument_are_computed_once():
     def function(x):
         return x + torch.arange(4).cumsum(0).float().exp().expand(3, 4)
 
@@ -210,7 +210,7 @@ def test_elementwise_operators_become_neighbours():
     assert compiled(function, x, gate, up, near=1e-5) == ["MatMul", "MatMul", "Silu", "Mul"]
 
 
-def test_streams_of_the_user_keep_their_operators():
+def test_operators_stay_on_the_users_streams():
     def function(x, gate, up):
         with weir.scope.npu_stream_switch("side"):
             a = F.silu(x @ gate)
@@ -221,7 +221,7 @@ def test_streams_of_the_user_keep_their_operators():
     torch.testing.assert_close(run(x, gate, up), function(x, gate, up))
 
 
-def test_training_is_as_before():
+def test_rewrites_do_not_change_training():
     weight = torch.randn(32, requires_grad=True)
     x = torch.randn(3, 32, requires_grad=True)
     torch.compile(norm, backend=weir.get_npu_backend())(x, weight).sum().backward()
@@ -231,7 +231,7 @@ def test_training_is_as_before():
     torch.testing.assert_close(got, (x.grad, weight.grad), rtol=1e-4, atol=1e-4)
 
 
-def test_attention_of_heads_that_the_gpus_kernel_does_not_hold_is_pytorchs():
+def test_attention_with_heads_that_the_gpu_kernel_lacks_is_pytorchs():
     class Shaped:
         def __init__(self, dtype, size):
             self.dtype, self.shape = dtype, (1, 2, 4, size)
@@ -258,20 +258,20 @@ def route(logits, x, k=2):
     return rows[back].reshape(-1, k, x.shape[1]).sum(1), ends
 
 
-def test_routing_of_experts_is_counted_and_indexed_in_one_go():
+def test_routing_of_experts_is_one_operator_per_step():
     logits, x = torch.randn(20, 6), torch.randn(20, 4)
     names = compiled(route, logits, x, near=1e-6)
     assert "Where" not in names and "Concat" not in names and len(names) < 24
 
 
-def test_indices_of_arguments_are_looked_at():
+def test_indices_that_are_arguments_are_checked_for_negative_values():
     def function(x, index):
         return x[index], torch.zeros(5).index_put((index,), x[:3]), x[torch.sort(index)[0]]
 
     compiled(function, torch.randn(5), torch.tensor([-1, 0, -5]))
 
 
-def test_counts_that_may_be_negative_are_left():
+def test_counts_that_may_be_negative_are_not_rewritten():
     def function(ids):
         return torch.histc(ids.float(), 4, 0, 3).cumsum(0, dtype=torch.int32)
 
@@ -315,7 +315,7 @@ def test_norms_of_mixed_types_keep_the_types_of_their_results(x, middle, weight)
     assert ("weir.rms_norm.default" in operators) == (x is middle is weight)
 
 
-def test_a_norm_that_is_rounded_on_the_way_stays_rounded():
+def test_a_norm_with_an_intermediate_rounding_keeps_it():
     def rounded(x, weight):
         wide = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
         return weight * wide.to(torch.bfloat16)

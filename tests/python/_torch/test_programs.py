@@ -42,7 +42,7 @@ def updates(x, n):
 
 
 @pytest.mark.parametrize("function, dynamic", [(halves, None), (halves, True), (updates, True)])
-def test_views_that_are_returned_lie_where_eager_ones_do(function, dynamic):
+def test_returned_views_have_the_layout_of_eager_ones(function, dynamic):
     def make(size):
         n, m = size
         return torch.arange(float(2 * n * m)).view(2 * n, m)[1 : n + 1], n // 2
@@ -68,7 +68,7 @@ def test_a_view_by_strides_beyond_its_tensor_is_still_pytorchs():
     check(function, lambda n: (torch.arange(40.0).view(10, 4)[n:6, 1:3],), [2, 3], False)
 
 
-def test_signs_that_are_kept_aside_are_not_lost():
+def test_lazily_negated_tensors_keep_their_signs():
     def function(z, x):
         return z * 2, z.real + x, x * 3, z.conj(), z.imag, z.t()
 
@@ -79,7 +79,7 @@ def test_signs_that_are_kept_aside_are_not_lost():
     check(function, make, [4], False)
 
 
-def test_what_was_detached_stays_so_beside_what_it_is_a_view_of():
+def test_a_detached_view_stays_detached_beside_its_base():
     def function(x, n):
         y = x + n
         return y, y[1:], y[:1].detach(), x.detach()

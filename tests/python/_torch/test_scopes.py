@@ -82,7 +82,7 @@ def test_dumps_are_named_as_torchair_names_them(tmp_path):
     assert weir.Graph.loads(text).dump() == text
 
 
-def test_what_can_go_wrong_is_reported_before_it_runs(caplog):
+def test_possible_deadlocks_and_conflicts_are_reported_before_a_run(caplog):
     with caplog.at_level("WARNING", logger="weir"):
         model, backend = compiled(Seed(), debug__deadlock_check=True)
         model(*[torch.randn(8, 8) for _ in range(4)])
@@ -124,7 +124,7 @@ def test_nested_scopes_and_core_limits(split):
     assert ops["Sub"]["stream"] == "default" and ops["Sub"]["cores"] > 12
 
 
-def test_a_limit_the_device_has_not_is_refused(split):
+def test_a_core_limit_that_the_device_lacks_is_refused(split):
     def model(x):
         with weir.scope.limit_core_num(25, 48):
             return x + x

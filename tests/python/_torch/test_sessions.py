@@ -37,7 +37,7 @@ def write_both(a, v):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("detached", [False, True])
-def test_views_that_are_written_may_lie_elsewhere_in_their_tensor(dynamic, detached):
+def test_written_views_may_have_another_offset_at_the_next_call(dynamic, detached):
     run = torch.compile(write_both, backend="weir", dynamic=dynamic)
 
     def make(offset, rows):
@@ -57,7 +57,7 @@ def arithmetic(x, s):
 
 @pytest.mark.parametrize("backend", ["eager", "weir"])
 @pytest.mark.parametrize("numbers", [(2.5, 0.0, -0.0, 3.0, -0.0, 0.0), (0.0, -0.0, 0.0), (-0.0, 0.0, -0.0)])
-def test_zero_and_minus_zero_are_two_numbers(backend, numbers):
+def test_zero_and_minus_zero_are_distinguished(backend, numbers):
     """Where sizes are open. Else a number is a constant to PyTorch, whose guards take the two for one."""
     x = torch.tensor([1.0, -2.0, -0.0])
     run = torch.compile(arithmetic, backend=backend, dynamic=True)
@@ -83,7 +83,7 @@ def test_numbers_that_python_takes_for_equal_are_not_shared():
         assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
-def test_a_graph_of_numbers_that_are_arguments_is_built_for_each():
+def test_a_graph_with_number_arguments_is_built_for_each_number():
     graph = torch.fx.Graph()
     x, s = graph.placeholder("x"), graph.placeholder("s")
     y = graph.call_function(torch.ops.aten.mul.Tensor, (x, s))
@@ -189,7 +189,7 @@ def test_dropout_of_no_elements_is_pytorchs():
         assert run(x).shape == x.shape
 
 
-def test_a_backend_keeps_no_graph_that_pytorch_has_let_go_of():
+def test_a_backend_keeps_no_graph_that_pytorch_has_freed():
     backend = weir.get_npu_backend()
     for number in range(3):
         torch._dynamo.reset()

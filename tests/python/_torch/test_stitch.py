@@ -112,7 +112,7 @@ def host(monkeypatch):
     return made
 
 
-def test_a_pytorch_without_cuda_is_told(monkeypatch):
+def test_a_pytorch_without_cuda_is_reported(monkeypatch):
     from weir._torch import gpu
 
     class Device:
@@ -274,7 +274,7 @@ def test_a_stream_left_with_its_limit_is_pytorchs_again(host, split):
     ]  # fmt: skip
 
 
-def test_arguments_named_as_pythons_words(host):
+def test_arguments_may_have_names_that_are_python_keywords(host):
     x = torch.zeros(2, 2)
     given, made = Value.like(0, x), Value.like(1, x, 0)
     call = CallStep(None, None, [given], torch.ops.aten.uniform.default, (given,),
@@ -304,7 +304,7 @@ def test_a_limit_of_the_current_stream_is_pytorchs_too(host, split):
     assert host.orders == ["after", "before"] * 2
 
 
-def test_traces_show_what_pytorch_does(host):
+def test_traces_show_pytorchs_work(host):
     def f(x):
         return torch.logcumsumexp(torch.relu(x), 0) * 2
 
@@ -375,7 +375,7 @@ def test_operators_that_check_and_those_that_ask_only_for_a_shape(host):
 
 
 @pytest.mark.parametrize("like", [torch.zeros_like, torch.ones_like, lambda x: x.new_zeros(3)])
-def test_what_is_like_another_has_its_strides(host, like):
+def test_results_like_another_tensor_have_its_strides(host, like):
     def f(x):
         y = torch.logcumsumexp(x, 0).t()
         return like(y), like(y[:, ::2]), like(x[0].expand(4, 6)), like(y) + 1
@@ -412,7 +412,7 @@ def test_gradients(host):
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_views_that_are_returned_lie_where_eager_ones_do(host, dynamic):
+def test_returned_views_have_the_layout_of_eager_ones(host, dynamic):
     def function(x, n):
         x[n:].mul_(2)
         y = torch.logcumsumexp(x, 0) + 1

@@ -39,7 +39,7 @@ def test_other_operators_run_as_pytorchs_inside_the_stream():
     assert "aten._fft_r2c.default runs as PyTorch's kernel" in report and "operators are weir's" in report
 
 
-def test_what_depends_on_a_shape_alone_is_a_constant():
+def test_values_that_depend_only_on_a_shape_are_constants():
     def model(x, index):
         zeros = torch.zeros_like(x)
         with weir.scope.npu_stream_switch("side"):
@@ -60,7 +60,7 @@ def test_what_depends_on_a_shape_alone_is_a_constant():
     assert "aten.zeros_like.default" in backend.coverage.fallback
 
 
-def test_operators_that_only_check_are_run_though_nobody_uses_them(monkeypatch):
+def test_operators_that_only_check_run_although_their_results_are_unused(monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", lambda *a: None)
 
     def f(x):
@@ -159,7 +159,7 @@ def test_inputs_and_results_are_shared_not_copied(monkeypatch):
     assert weir.max_memory_allocated() == peak
 
 
-def test_small_memory_that_moves_keeps_its_values():
+def test_small_arguments_that_move_keep_their_values():
     """It is copied to a place that stays, which two calls must not share."""
     f, _ = compiled(lambda x, w: (x * w + 1, x.sum()))
     w = torch.full((8,), 3.0)
@@ -218,7 +218,7 @@ class Halves(torch.nn.Module):
         (False, Halves()),
     ],
 )
-def test_calls_go_past_pytorchs_wrappers_only_where_these_do_nothing(plain, model, monkeypatch):
+def test_calls_bypass_pytorchs_wrappers_only_if_these_do_nothing(plain, model, monkeypatch):
     from weir._torch import direct
 
     found = []
@@ -275,7 +275,7 @@ class Around(torch.Tensor):
         (torch.clone, lambda x: (x * 2, Around(x + 1))),
     ],
 )
-def test_tensors_around_others_are_taken_apart_and_put_together(put, model):
+def test_tensor_subclasses_are_unwrapped_and_wrapped(put, model):
     f, _ = compiled(model)
     x = torch.randn(4, 6)
     for _ in range(2):
@@ -287,7 +287,7 @@ def test_tensors_around_others_are_taken_apart_and_put_together(put, model):
             same(getattr(got, "held", got), getattr(want, "held", want))
 
 
-def test_results_that_are_views_of_each_other_stay_so():
+def test_results_that_are_views_of_each_other_stay_views():
     def model(x):
         y = x + 1
         t = x.t() * 2  # laid out as x is
@@ -307,7 +307,7 @@ def test_results_that_are_views_of_each_other_stay_so():
         assert got[6].untyped_storage().data_ptr() == got[5].untyped_storage().data_ptr()
 
 
-def test_autocast_holds_for_the_compiled_graph_too():
+def test_autocast_applies_to_the_compiled_graph():
     def model(x):
         return torch.cumsum(x @ x, 0), (x @ x).dtype == torch.bfloat16
 
@@ -321,7 +321,7 @@ def test_autocast_holds_for_the_compiled_graph_too():
     same(got[0], want[0], 5e-2)
 
 
-def test_what_is_like_another_has_its_strides():
+def test_results_like_another_tensor_have_its_strides():
     def f(x):
         return torch.zeros_like(x.t()), torch.ones_like(x.t()[:, ::2]), x.new_zeros(3)
 

@@ -22,7 +22,7 @@ def test_random_programs_equal_eager_ones(kind):
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-def test_parameters_of_a_compiled_step_may_lie_otherwise_from_some_call_on(foreach):
+def test_parameters_of_a_compiled_step_may_change_their_layout(foreach):
     models, steps = [], []
     for backend in ("weir", "eager"):
         torch._dynamo.reset()

@@ -45,7 +45,7 @@ def race(one, several, late=0, calls=60):
 
 
 @pytest.mark.parametrize("several, kept", [(0.5, "several"), (0.99, "one"), (1.0, "one"), (2.0, "one")])
-def test_what_is_faster_by_more_than_noise_stays(several, kept):
+def test_a_placement_that_is_faster_by_more_than_noise_is_kept(several, kept):
     made, ways, names = race(1.0, several)
     turns = 2 * (trial.WARM + trial.ROUNDS)
     assert names[:turns] == ["one", "several"] * (turns // 2)
@@ -53,7 +53,7 @@ def test_what_is_faster_by_more_than_noise_stays(several, kept):
     assert made.ways == (made.chosen,)  # the other one is let go
 
 
-def test_the_fastest_of_several_stays():
+def test_the_fastest_of_several_placements_is_kept():
     clock = Clock()
     ways = Way("one", 1.0, clock), Way("auto", 0.9, clock), Way("siblings", 0.8, clock)
     made = trial.Trial(ways, clock, 0)
@@ -63,14 +63,14 @@ def test_the_fastest_of_several_stays():
     assert set(names[turns:]) == {"siblings"} and made.several
 
 
-def test_times_that_are_not_known_yet_are_waited_for_without_a_stop():
+def test_a_trial_continues_while_times_are_not_known_yet():
     made, ways, names = race(1.0, 0.5, late=6)
     turns = 2 * (trial.WARM + trial.ROUNDS)
     assert names[turns : turns + 4] == ["one", "several"] * 2
     assert names[-1] == "several"
 
 
-def test_a_model_gives_eagers_values_whichever_it_is():
+def test_a_model_gives_eager_values_with_every_placement():
     def f(x, a, b):
         return torch.softmax(x @ a, -1) + torch.softmax(x @ b, -1)
 
@@ -90,7 +90,7 @@ def test_a_model_gives_eagers_values_whichever_it_is():
         assert made.chosen in made.ways
 
 
-def test_streams_of_a_model_of_hardware_are_not_timed():
+def test_placements_on_a_modelled_device_are_not_timed():
     weir.set_device("npu:a3")
     try:
         config = weir.CompilerConfig()

@@ -41,7 +41,7 @@ def _listing(backend):
     return graph.plans[None].plan.list()
 
 
-def test_a_cache_is_written_where_it_is(device):
+def test_a_cache_is_updated_in_place(device):
     def step(cache, at, key, count):
         cache.index_copy_(1, at + count, key)
         count.add_(1)
@@ -109,7 +109,7 @@ def test_an_argument_that_is_written_may_be_a_result(device):
     assert not backend.coverage.fallback
 
 
-def test_the_places_of_keys_are_worked_out_once_for_values(device):
+def test_the_index_of_keys_is_converted_once_for_keys_and_values(device):
     def step(keys, values, at, new):
         keys.index_copy_(0, at, new)
         values.index_copy_(0, at, new + 1)
@@ -121,7 +121,7 @@ def test_the_places_of_keys_are_worked_out_once_for_values(device):
     assert _listing(_same(step, make)).count("Where") == 1
 
 
-def test_an_index_that_is_written_is_worked_out_anew(device):
+def test_an_index_that_was_written_is_converted_again(device):
     def step(at, x):
         before = x[at]
         at.index_copy_(0, torch.tensor([0]), torch.tensor([-1]))
@@ -175,7 +175,7 @@ def test_results_with_equal_values_have_memory_of_their_own(device):
     assert torch.equal(b, torch.full((4,), 3.0))
 
 
-def test_what_layers_compute_twice_is_computed_once(device):
+def test_common_subexpressions_of_layers_are_computed_once(device):
     def layers(x, mask):
         for _ in range(3):
             x = x + torch.where(mask, 0.0, -1.0).unsqueeze(0)
@@ -256,7 +256,7 @@ def _layers(caches, counts, key, back):
 
 
 @pytest.mark.parametrize("back", [0, 5])  # places that count from the end
-def test_what_layers_count_is_worked_out_at_the_beginning(device, back):
+def test_counters_of_layers_are_computed_at_the_beginning(device, back):
     def step(a, b, c, i, j, k, key):
         return _layers((a, b, c), (i, j, k), key, back)
 
@@ -270,7 +270,7 @@ def test_what_layers_count_is_worked_out_at_the_beginning(device, back):
     assert last < min(i for i, line in enumerate(lines) if "Scatter_" in line), "\n".join(lines)
 
 
-def test_a_count_that_is_read_later_is_written_behind_that(device):
+def test_a_counter_is_written_after_its_last_read(device):
     def step(i, x, places):
         new = i + 1
         y = torch.relu(x) + i  # the old one, behind what cannot move
@@ -281,7 +281,7 @@ def test_a_count_that_is_read_later_is_written_behind_that(device):
     _same(step, lambda: (torch.tensor([1]), torch.arange(6.0), torch.arange(4.0)))
 
 
-def test_arguments_that_are_exchanged_get_their_old_elements(device):
+def test_exchanged_arguments_get_each_others_old_elements(device):
     def step(i, j):
         a, b = j.clone(), i + 0
         i.copy_(a)

@@ -135,7 +135,7 @@ def test_work_that_fails_after_the_last_line_is_no_success(script):
         (["-m"], "say which script to run"),
     ],
 )
-def test_what_cannot_be_run_is_said_before_anything_runs(script, args, sentence):
+def test_a_missing_script_is_reported_before_anything_runs(script, args, sentence):
     script("print('ran')")
     done = command(*args)
     assert done.returncode in (1, 2) and sentence in done.stderr

@@ -67,7 +67,7 @@ def test_a_layer_is_the_sum_over_its_experts():
     np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_what_experts_made_comes_back_with_biases_and_skips(rows):
+def test_results_of_experts_come_back_with_biases_and_skips(rows):
     x, numbers, experts = rows
     where = weir.npu.npu_moe_init_routing(x, numbers, experts, N)[1]
     made, bias, scales = torch.randn(N * K, WIDTH), torch.randn(EXPERTS, WIDTH), torch.rand(N, K)

@@ -26,7 +26,7 @@ def close(got, want, tolerance=1e-4):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "weir"])
-def test_numbers_are_told_apart_where_pytorchs_functions_are_weirs(torch, backend):
+def test_replaced_functions_of_pytorch_distinguish_equal_numbers(torch, backend):
     """Dynamo calls torch.as_tensor for numbers: were weir's compiled by itself, its guards would take 0.0 and
     -0.0 for one, and it would be compiled for each number."""
 
@@ -103,7 +103,7 @@ def test_attention_in_each_layout(torch, layout, shape, order):
     )
 
 
-def test_attention_with_shared_heads_and_what_it_has_not(torch):
+def test_attention_with_shared_heads_and_unsupported_options(torch):
     import torch_npu
 
     q, k = torch.randn(2, 8, 3, 4), torch.randn(2, 2, 7, 4)
@@ -151,7 +151,7 @@ def test_the_same_operators_are_weirs_in_a_graph_and_have_gradients(torch):
     close(got, up.grad)
 
 
-def test_types_that_weir_does_not_mix_run_in_pytorchs_words(torch):
+def test_types_that_weir_does_not_combine_run_as_pytorchs_operators(torch):
     import torch_npu
     import torchair
 
@@ -296,7 +296,7 @@ def test_a_network_of_cells_and_primitives():
         ("from mindspore import mint; mint.erfinv", "'weir cann' runs the real MindSpore on weir"),
     ],
 )
-def test_what_is_not_provided_is_named_with_the_nearest(line, said):
+def test_a_missing_name_is_an_error_that_suggests_the_nearest(line, said):
     if "mindspore" not in line:
         pytest.importorskip("torch", reason="PyTorch cannot be installed here")
     with pytest.raises((AttributeError, ImportError)) as error:

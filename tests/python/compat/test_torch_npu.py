@@ -163,7 +163,7 @@ def test_the_accelerator_is_the_npu(npu):
 # ---- streams and events ----
 
 
-def test_streams_say_where_they_are(npu):
+def test_streams_have_pytorchs_device(npu):
     default, s = npu.default_stream(), npu.Stream()
     assert default.stream_id == 0 and s.stream_id > 0
     assert s.device == torch.device("npu:0") and s.device_index == 0
@@ -176,7 +176,7 @@ def test_streams_say_where_they_are(npu):
             npu.Stream(**{"stream_id": s.stream_id, "device_index": 0, "device_type": 20, **wrong})
 
 
-def test_events_say_when_they_were_recorded(npu):
+def test_events_return_their_recorded_time(npu):
     first, second = npu.Event(enable_timing=True), npu.Event(enable_timing=True)
     assert repr(first) == "<torch_npu.npu.Event uninitialized>"
     with pytest.raises(RuntimeError, match="never recorded"):
