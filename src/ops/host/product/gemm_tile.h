@@ -120,8 +120,8 @@ enum { CHUNK = (int)(2048 / sizeof(real)) };
 
 /* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the
  * product of a panel of A, or of rows of A that are `lda` apart, and `kn` rows of B. A panel has no
- * `lda`. Row k of B is at b + k * ldb, or at b + at[k] where `at` is given. `rows`, `nv` and whether
- * there is an `lda` and an `at` are constants where it is called. */
+ * `lda`. Row k of B is at b + k * ldb, or at b + at[k] where `at` is given. `rows`, `nv` and
+ * whether there is an `lda` and an `at` are constants where it is called. */
 ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, int64_t lda, const real *b,
                         int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {
@@ -183,8 +183,8 @@ ALWAYS_INLINE int tile_cols(int64_t cols)
 }
 
 ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, int64_t lda,
-                                const real *b, int64_t ldb, const int32_t *at, real *c,
-                                int64_t ldc, bool add)
+                                const real *b, int64_t ldb, const int32_t *at, real *c, int64_t ldc,
+                                bool add)
 {
     if (tile_cols(cols) == NR) /* no switch: with two vectors to a panel, cases would be the same */
         tile(rows, NV, kn, a, lda, b, ldb, at, c, ldc, add);
