@@ -9,8 +9,8 @@ const struct weir__grid_kernel weir__grid_stretches = {50, 4, 8, 64};
 
 /* The rest for cores that finish early: 1/REST of the longer side, in REST_BLOCKS blocks per core.
  * Only if each core has at least REST_NS of work. */
-#define REST 10
-#define REST_BLOCKS 3
+#define REST 20
+#define REST_BLOCKS 2
 #define REST_NS 200000
 
 static double part_ns(const struct weir__grid_kernel *kernel, int64_t m, int64_t n, int64_t k)

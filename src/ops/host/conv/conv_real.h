@@ -2,7 +2,10 @@
  * product of that type. All variants give the same bits. */
 #include "ops/host/conv/strip.h"
 
-enum { LONE_VECTORS = 8 }; /* vectors of columns of one output at a time */
+enum {
+    LONE_VECTORS = 8,   /* vectors of columns of one output at a time */
+    PACKED_LEAST = 512, /* pack filters if a strip has at least this many places */
+};
 _Static_assert(LONE_VECTORS >= NV, "lines of tiles");
 
 /* ---- tiles that read the copy in place ---- */
@@ -66,21 +69,45 @@ static void write_row(const struct strip *s, int64_t o, int64_t j, int64_t cols,
     }
 }
 
+/* Filters: a packed panel, or rows that are `step` apart if `step` is not 0. */
+struct filters {
+    const real *data;
+    int64_t step;
+};
+
+/* Whole panels of a weight that is a matrix are read in place, unless so many places use them that
+ * packing costs less than reading eight streams. */
+static struct filters filters_of(const struct strip *s, int64_t o, int64_t rows)
+{
+    const struct weir__conv *c = s->c;
+
+    if (rows == MR && s->rows * s->cols < PACKED_LEAST && c->dtype == REAL_DTYPE &&
+        c->weight_step[0] > 0 && weir__conv_weight_is_matrix(c))
+        return (struct filters){(const real *)c->weight + o * c->weight_step[0], c->weight_step[0]};
+    pack_weight(s, o, rows, s->local);
+    return (struct filters){s->local, 0};
+}
+
 /* The sums of a tile from the copy's column j on, in the chunks of a matrix product. */
-static void sum_tile(const struct strip *s, const real *panel, int64_t rows, int64_t j,
-                     int64_t cols, real *c, int64_t ldc)
+static void sum_tile(const struct strip *s, struct filters f, int64_t rows, int64_t j, int64_t cols,
+                     real *c, int64_t ldc)
 {
     int64_t k = 0;
 
     do { /* at least once: without kernel elements the sums are 0 */
-        panel_tile(rows, cols, weir__min(CHUNK, s->taps - k), panel + k * MR, s->copy + j, 0,
-                   s->at + k, c, ldc, k > 0);
+        const int64_t kn = weir__min(CHUNK, s->taps - k);
+
+        if (f.step)
+            tile_of_rows(MR, cols, kn, f.data + k, f.step, s->copy + j, 0, s->at + k, c, ldc,
+                         k > 0);
+        else
+            panel_tile(rows, cols, kn, f.data + k * MR, s->copy + j, 0, s->at + k, c, ldc, k > 0);
         k += CHUNK;
     } while (k < s->taps);
 }
 
 /* Computes `rows` x `cols` of the output, from row o and the copy's column j on. */
-static void run_tile(const struct strip *s, const real *panel, int64_t o, int64_t rows, int64_t j,
+static void run_tile(const struct strip *s, struct filters f, int64_t o, int64_t rows, int64_t j,
                      int64_t cols)
 {
     const struct weir__conv *c = s->c;
@@ -90,13 +117,13 @@ static void run_tile(const struct strip *s, const real *panel, int64_t o, int64_
     real *out;
 
     if (!whole || c->dtype != REAL_DTYPE || tile_rows(rows) != rows || tile_cols(cols) != cols) {
-        sum_tile(s, panel, rows, j, cols, edge, NR);
+        sum_tile(s, f, rows, j, cols, edge, NR);
         for (int64_t r = 0; r < rows; r++)
             write_row(s, o + r, j, cols, edge + r * NR);
         return;
     }
     out = (real *)place_of(s, o, j);
-    sum_tile(s, panel, rows, j, cols, out, plane);
+    sum_tile(s, f, rows, j, cols, out, plane);
     for (int64_t r = 0; c->bias && r < rows; r++) {
         const real bias = load_one(c->bias, (o + r) * c->bias_step, c->dtype);
 
@@ -108,7 +135,7 @@ static void run_tile(const struct strip *s, const real *panel, int64_t o, int64_
 /* Whether tiles continue over the ends of rows: chosen by the smaller number of vectors. */
 static bool is_flat(const struct strip *s)
 {
-    return s->pitch == s->cols || s->pitch * 9 / 8 < weir__div_up(s->cols, LANES) * LANES;
+    return s->pitch == s->cols || s->pitch < weir__div_up(s->cols, LANES) * LANES;
 }
 
 static int64_t flat_end(const struct strip *s)
@@ -116,24 +143,34 @@ static int64_t flat_end(const struct strip *s)
     return (s->rows - 1) * s->pitch + s->cols;
 }
 
+/* Columns of the copy from j on, in tiles of much the same size: one of a single vector would wait
+ * for its loads. */
+static void run_columns(const struct strip *s, struct filters f, int64_t o, int64_t rows, int64_t j,
+                        int64_t cols)
+{
+    while (cols > 0) {
+        const int64_t vectors = weir__div_up(cols, LANES), tiles = weir__div_up(vectors, NV);
+        const int64_t n = weir__min(cols, weir__div_up(vectors, tiles) * LANES);
+
+        run_tile(s, f, o, rows, j, n);
+        j += n;
+        cols -= n;
+    }
+}
+
 static void run_direct(struct strip *s, const struct weir__conv_part *p)
 {
-    real *panel = s->local;
-
     lay_out(s);
     for (int64_t o = p->o0; o < p->o1; o += MR) {
-        const int64_t rows = weir__min(MR, p->o1 - o), end = flat_end(s);
+        const int64_t rows = weir__min(MR, p->o1 - o);
+        const struct filters f = filters_of(s, s->first + o, rows);
 
-        pack_weight(s, s->first + o, rows, panel);
         if (is_flat(s)) {
-            for (int64_t j = 0; j < end; j += NR)
-                run_tile(s, panel, s->first + o, rows, j, weir__min(NR, end - j));
+            run_columns(s, f, s->first + o, rows, 0, flat_end(s));
             continue;
         }
         for (int64_t y = 0; y < s->rows; y++)
-            for (int64_t x = 0; x < s->cols; x += NR)
-                run_tile(s, panel, s->first + o, rows, y * s->pitch + x,
-                         weir__min(NR, s->cols - x));
+            run_columns(s, f, s->first + o, rows, y * s->pitch, s->cols);
     }
 }
 

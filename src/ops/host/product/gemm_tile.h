@@ -117,11 +117,12 @@ enum { STRETCH = 96 };
 /* A stretch never crosses a chunk of k; a packed panel holds one chunk. */
 enum { CHUNK = (int)(2048 / sizeof(real)) };
 
-/* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the product of a
- * panel of A and `kn` rows of B. Row k of B is at b + k * ldb, or at b + at[k] if `at` is given.
- * `rows`, `nv` and whether there is an `at` are constants at each call. */
-ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real *b, int64_t ldb,
-                        const int32_t *at, real *c, int64_t ldc, bool add)
+/* A tile of `rows` x `nv` vectors of C, row stride ldc, set to or increased by the product of A and
+ * `kn` rows of B. A is a panel, or rows that are `lda` apart if `lda` is not 0. Row k of B is at
+ * b + k * ldb, or at b + at[k] if `at` is given. `rows`, `nv` and whether there is an `lda` and an
+ * `at` are constants at each call. */
+ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, int64_t lda, const real *b,
+                        int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
 {
     int64_t k = 0;
 
@@ -132,7 +133,7 @@ ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real 
 #pragma GCC unroll 24
         for (int i = 0; i < rows * nv; i++)
             acc[i] = vec_set(0);
-        for (; k < stop; k++, a += MR) {
+        for (; k < stop; k++, a += lda ? 1 : MR) {
             const real *from = at ? b + at[k] : b;
             vec row[NV];
 
@@ -146,7 +147,7 @@ ALWAYS_INLINE void tile(int rows, int nv, int64_t kn, const real *a, const real 
                 row[v] = *(const vec *)(from + v * LANES);
 #pragma GCC unroll 12
             for (int i = 0; i < rows; i++) {
-                vec x = vec_set(a[i]);
+                const vec x = vec_set(a[lda ? i * lda : i]);
 
 #pragma GCC unroll 12
                 for (int v = 0; v < nv; v++)
@@ -180,16 +181,17 @@ ALWAYS_INLINE int tile_cols(int64_t cols)
     return cols > 2 * LANES ? NR : cols > LANES ? 2 * LANES : LANES;
 }
 
-ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, const real *b,
-                                int64_t ldb, const int32_t *at, real *c, int64_t ldc, bool add)
+ALWAYS_INLINE void tile_of_rows(int rows, int64_t cols, int64_t kn, const real *a, int64_t lda,
+                                const real *b, int64_t ldb, const int32_t *at, real *c, int64_t ldc,
+                                bool add)
 {
     if (tile_cols(cols) == NR) /* no switch: with two vectors per panel, its cases would be
                                 * identical */
-        tile(rows, NV, kn, a, b, ldb, at, c, ldc, add);
+        tile(rows, NV, kn, a, lda, b, ldb, at, c, ldc, add);
     else if (tile_cols(cols) == 2 * LANES)
-        tile(rows, 2, kn, a, b, ldb, at, c, ldc, add);
+        tile(rows, 2, kn, a, lda, b, ldb, at, c, ldc, add);
     else
-        tile(rows, 1, kn, a, b, ldb, at, c, ldc, add);
+        tile(rows, 1, kn, a, lda, b, ldb, at, c, ldc, add);
 }
 
 /* Computes the tile of a packed panel of A with `rows` valid rows and of `cols` valid columns of
@@ -199,13 +201,13 @@ ALWAYS_INLINE void panel_tile(int64_t rows, int64_t cols, int64_t kn, const real
 {
     switch (tile_rows(rows)) {
     case MR:
-        tile_of_rows(MR, cols, kn, a, b, ldb, at, c, ldc, add);
+        tile_of_rows(MR, cols, kn, a, 0, b, ldb, at, c, ldc, add);
         break;
     case MR / 2:
-        tile_of_rows(MR / 2, cols, kn, a, b, ldb, at, c, ldc, add);
+        tile_of_rows(MR / 2, cols, kn, a, 0, b, ldb, at, c, ldc, add);
         break;
     default:
-        tile_of_rows(MR / 4, cols, kn, a, b, ldb, at, c, ldc, add);
+        tile_of_rows(MR / 4, cols, kn, a, 0, b, ldb, at, c, ldc, add);
     }
 }
 
