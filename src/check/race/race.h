@@ -108,6 +108,9 @@ const struct weir__race_record *weir__race_find(struct weir__race_order *o,
 weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_region *region,
                                int stream, const struct weir__footprint *bytes, bool writes,
                                struct weir__race_record **slot);
+/* Makes room in a full region: merges what a stream reads of one owner into one access of all bytes
+ * between, and what it writes likewise. Real races are still found; false ones may be reported. */
+void weir__race_coarsen(struct weir__race_region *region);
 /* Drops the records of an owner. */
 void weir__race_drop_owner(struct weir__race_region *region, const void *owner);
 void weir__race_region_fini(struct weir__race_region *region);
