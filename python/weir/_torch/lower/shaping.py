@@ -5,6 +5,7 @@ import torch
 from ... import _C
 from .. import kernels
 from ..graph import places
+from ..graph.symbols import NotElastic
 from . import table
 
 aten = torch.ops.aten
@@ -75,7 +76,10 @@ def _split(symbols, node, x, sizes, dim=0):
 def _stack(symbols, node, tensors, dim=0):
     made = list(places.traced(node).shape)
     made[dim] = 1
-    names, out = symbols.names_of(made), table.out_dtype(node.meta["val"])
+    try:
+        names, out = symbols.names_of(made), table.out_dtype(node.meta["val"])
+    except table.Decline:
+        raise NotElastic(f"a stack of type {places.traced(node).dtype}") from None
     return table.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
 
 
