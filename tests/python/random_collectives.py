@@ -322,7 +322,7 @@ def _named(op):
 
 def limit(count):
     """Seconds: programs take less than one on an idle machine."""
-    return 200 + 20 * count
+    return 190 + 20 * count
 
 
 def main(rank, ranks, path, first, count):
