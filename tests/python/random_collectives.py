@@ -320,8 +320,13 @@ def _named(op):
     return next(to for to, name in OPS.items() if name == op)
 
 
+def limit(count):
+    """Seconds: programs take less than one on an idle machine."""
+    return 190 + 20 * count
+
+
 def main(rank, ranks, path, first, count):
-    faulthandler.dump_traceback_later(220, exit=True)  # a hang says where
+    faulthandler.dump_traceback_later(limit(count) - 20, exit=True)  # a hang says where
     torch.set_num_threads(1)
     dist.init_process_group("weir", init_method=f"file://{path}", rank=rank, world_size=ranks,
                             timeout=datetime.timedelta(seconds=60))  # fmt: skip
@@ -347,8 +352,8 @@ def start():
         store = str(pathlib.Path(folder) / "store")
         ranks = [subprocess.Popen([sys.executable, __file__, str(r), str(given.ranks), store, str(given.first),
                                    str(given.count)]) for r in range(given.ranks)]  # fmt: skip
-        try:
-            return max(abs(p.wait(230)) for p in ranks)
+        try:  # a rank that fails is told of by the others
+            return max(abs(p.wait(limit(given.count))) for p in ranks)
         finally:
             for p in ranks:
                 p.kill()

@@ -55,6 +55,12 @@ def test_every_collective_gives_the_values_of_a_reference(tmp_path):
     run("collectives", 3, tmp_path)
 
 
+def test_random_programs_of_collectives_give_what_pytorch_computes(tmp_path):
+    program = RANK.with_name("random_collectives.py")
+    done = subprocess.run([sys.executable, str(program), "--ranks", "3", "--count", "2"], capture_output=True, text=True, timeout=235)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_parallel_and_sharded_training_have_the_losses_of_gloo(tmp_path):
     run("training", 2, tmp_path)
 

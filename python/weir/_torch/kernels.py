@@ -45,7 +45,8 @@ def _attention(q, k, v, mask, causal, scale):
 
 
 def _moe_gating(logits, k):
-    weights, experts = logits.float().softmax(-1).topk(k, -1)
+    wide = logits if logits.dtype is torch.float64 else logits.float()
+    weights, experts = wide.softmax(-1).topk(k, -1)
     return weights.to(logits.dtype), experts.to(torch.int32)
 
 

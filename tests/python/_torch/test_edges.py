@@ -240,3 +240,37 @@ def test_batch_norm_of_halves_updates_its_statistics(dtype, dynamic):
 def test_a_sum_over_all_dims_and_an_index_of_no_dims_compile():
     equal(lambda x: (torch.nanmean(x), torch.nanmean(x, keepdim=True)), torch.ones(3, 4))
     equal(lambda x, i, s: (x.index_copy(0, i, s),), torch.tensor(2.0), torch.tensor([0]), torch.tensor(5.0))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_types_that_weir_has_not_come_and_go(dynamic):
+    def function(x, y, a, b):
+        return (
+            x.maximum(x.flip(0)), x.repeat_interleave(2, -1) % -3, y.sum(0, dtype=torch.int16), y.prod(0, dtype=torch.int16),
+            y.cumsum(1, dtype=torch.int16), x.sum(0), torch.stack([a, b]), torch.cat([a, b]), a + b, x.float() / 2,
+            y.float().sum(1, dtype=torch.complex64), y.float().mean(0, dtype=torch.complex64),
+        )  # fmt: skip
+
+    run, _ = compiled(function, dynamic=dynamic)
+    for n in (3, 5):
+        y = torch.arange(4 * n).view(n, 4) - 5
+        x, a, b = y.to(torch.int16), y.to(torch.int8), y.abs().to(torch.uint8)
+        for got, want in zip(run(x, y, a, b), function(x, y, a, b), strict=True):
+            assert got.dtype == want.dtype and torch.equal(got, want), (got, want)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_are_copied_into_parts(dynamic):
+    def function(x, y):
+        x[1:].copy_(3)
+        x[:1].copy_(2.7)
+        y[:, ::2].copy_(0.5)
+        made = torch.zeros_like(x)
+        made.view(-1)[2:].copy_(True)
+        return made + x
+
+    run, _ = compiled(function, dynamic=dynamic)
+    for n in (3, 5):
+        ours, theirs = ((torch.arange(4 * n).view(n, 4), torch.ones(n, 4)) for _ in "ab")
+        assert torch.equal(run(*ours), function(*theirs))
+        assert all(map(torch.equal, ours, theirs))

@@ -66,9 +66,9 @@ class Builder(Results, OpenSizes):
             elif node.users or index in built.written:
                 bound = Input(index, node.name, example)
                 if self.symbols:
-                    spec = bound.spec()
                     names = self.symbols.names_of(node.meta["val"].shape)
                     self.env[node] = bound.declare_open(graph, names)
+                    spec = bound.spec()
                 else:
                     spec, self.env[node] = bound.declare(graph)
                 built.inputs.append(bound)

@@ -92,6 +92,8 @@ def _safe_softmax(x, dim, out, dtype=None):
 
 @lowers(aten.copy.default)
 def _copy(x, source, out, non_blocking=False):
+    if not _is_tensor(source):  # copy_ takes a number, too
+        return TABLE[aten.fill.Scalar](x, source, out)
     _need(x.shape == source.shape)
     return source.clone() if source.dtype is out else source.cast(out)
 

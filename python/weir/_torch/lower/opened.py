@@ -169,6 +169,12 @@ def _fill(symbols, node, x, value, out=None):
     return _spread(symbols, value, x, shaping.sizes(node, 0)).clone()
 
 
+@opened(aten.copy.default)
+def _copy(symbols, node, x, source, out=None, non_blocking=False):
+    _need(not _is_tensor(source))
+    return _fill(symbols, node, x, source, out)
+
+
 @opened(aten.fill.Tensor)
 def _fill_tensor(symbols, node, x, value, out=None):
     value = value.cast(out).reshape((1,) * x.ndim)

@@ -5,6 +5,7 @@ import torch
 from ... import _C
 from .. import kernels
 from ..graph import places
+from ..graph.symbols import NotElastic
 from . import table
 
 aten = torch.ops.aten
@@ -75,7 +76,10 @@ def _split(symbols, node, x, sizes, dim=0):
 def _stack(symbols, node, tensors, dim=0):
     made = list(places.traced(node).shape)
     made[dim] = 1
-    names, out = symbols.names_of(made), table.out_dtype(node.meta["val"])
+    try:
+        names, out = symbols.names_of(made), table.out_dtype(node.meta["val"])
+    except table.Decline:
+        raise NotElastic(f"a stack of type {places.traced(node).dtype}") from None
     return table.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
 
 
@@ -135,6 +139,11 @@ def _indexed_is_fixed(node):
     return at[0] == 0 or places.traced(node.args[1][at[0]]).ndim == 1
 
 
+def _copies_safely(node):
+    """Of a number, it goes by the first one's sizes."""
+    return isinstance(node.args[1], torch.fx.Node) and sizes(node, 0) == sizes(node, 1)
+
+
 def _rows_are_fixed(node):
     return isinstance(sizes(node, 0)[-1], int)
 
@@ -148,7 +157,7 @@ _SAFE = {
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
     aten.scatter_add.default: lambda node: sizes(node, 2) == sizes(node, 3),
     aten.scatter.src: lambda node: sizes(node, 2) == sizes(node, 3),
-    aten.copy.default: lambda node: sizes(node, 0) == sizes(node, 1),
+    aten.copy.default: _copies_safely,
     aten.convolution.default: _rest_is_fixed,
     aten.native_group_norm.default: _rest_is_fixed,
     aten._adaptive_avg_pool2d.default: _rest_is_fixed,

@@ -103,7 +103,8 @@ def check(made, val):
 
 
 def out_dtype(val):
-    """weir's type for a traced result, or None."""
+    """weir's type for a traced result, None where that is no tensor. Declines a type that weir has not."""
     if isinstance(val, (tuple, list)):
-        val = val[0]
-    return DTYPES.get(val.dtype) if isinstance(val, torch.Tensor) else None
+        val = val[0] if val else None
+    _need(not isinstance(val, torch.Tensor) or val.dtype in DTYPES)
+    return DTYPES[val.dtype] if isinstance(val, torch.Tensor) else None
