@@ -224,10 +224,11 @@ int run_job_join(struct run_job *job, weir_device *dev, struct cli_ranks *ranks)
 
     weir_device_get_props(dev, &props, sizeof props);
     if (!(props.features & WEIR_FEATURE_REAL_TIME)) {
-        fprintf(stderr,
-                "weir run: %s has a clock of its own, which processes do not share: run all ranks "
-                "in one process, with --ranks N and without weir launch\n",
-                props.name);
+        fprintf(
+            stderr,
+            "weir run: %s has its own clock, which processes cannot share: run all ranks in one "
+            "process, with --ranks N and without weir launch\n",
+            props.name);
         return EXIT_USAGE;
     }
     if ((st = weir_group_join(dev, NULL, &job->world)))

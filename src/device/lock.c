@@ -3,7 +3,7 @@
 
 /* per_stream is set after this many launches found the device lock held. Clearing it reads the lock
  * of every stream, which takes less time than those launches have waited. */
-enum { HELD_BEFORE_PARTING = 64 };
+enum { HELD_BEFORE_PER_STREAM = 64 };
 
 void weir__device_end_per_stream(weir_device *dev)
 {
@@ -14,14 +14,14 @@ void weir__device_end_per_stream(weir_device *dev)
             n % 64 ? weir__relax() : weir__yield();
 }
 
-/* Takes the device lock. True if it was held, for the HELD_BEFORE_PARTING-th time or later. */
+/* Takes the device lock. True if it was held, for the HELD_BEFORE_PER_STREAM-th time or later. */
 static bool lock_and_count(weir_device *dev)
 {
     if (weir__likely(weir__light_try(&dev->lock)))
         return false;
     weir__light_lock_slow(&dev->lock);
     return weir__device_can(dev, WEIR__SUBMITS_BY_STREAM) &&
-           ++dev->found_held >= HELD_BEFORE_PARTING;
+           ++dev->found_held >= HELD_BEFORE_PER_STREAM;
 }
 
 bool weir__stream_lock(weir_stream *s)

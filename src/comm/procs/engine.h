@@ -87,7 +87,7 @@ struct weir__engine {
     /* Called before the first group and after the last. `join` meets the other ranks.
      * returns  an error that names the rank that cannot be reached. */
     weir_status (*join)(struct weir__world *world, int64_t timeout_ns);
-    void (*part)(struct weir__world *world);
+    void (*leave_world)(struct weir__world *world);
     /* Open and close a group. `open` meets the other members; `members` are ranks of the world. */
     weir_status (*open)(struct weir__procs_group *p, const struct weir__ranks *members,
                         int64_t timeout_ns);

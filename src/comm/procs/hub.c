@@ -128,7 +128,7 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
 
 /* A rank of another host reports that a rank on its host is stopped. The hub cannot see that
  * itself. */
-static void hear_stopped(struct weir__hub *h, const struct weir__hub_peer *from, int rank)
+static void take_stopped(struct weir__hub *h, const struct weir__hub_peer *from, int rank)
 {
     struct weir__hub_peer *peer = weir__hub_peer_of(h, rank);
 
@@ -182,7 +182,7 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
     case WEIR__WIRE_GONE: /* ranks report stopped ranks only; a dead rank's connection closes */
-        hear_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
+        take_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
         break;
     case WEIR__WIRE_CLOSES:
     case WEIR__WIRE_RECEIVED:

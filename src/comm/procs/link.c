@@ -185,7 +185,7 @@ static void serve(struct weir__world *w, char *payload)
     if (w->conn.fd < 0)
         return;
     if (n < 0)
-        lose_hub(w, WEIR__GONE_DIED, "rank 0 sent bytes that are no message");
+        lose_hub(w, WEIR__GONE_DIED, "rank 0 sent bytes that are not a message");
     else if (!open)
         lose_hub(w, WEIR__GONE_DIED,
                  !reached       ? "rank 0 is out of reach: its host does not answer"

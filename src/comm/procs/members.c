@@ -143,7 +143,7 @@ void weir__world_end(struct weir__world *w)
         pthread_join(w->progress, NULL);
     }
     if (w->engine)
-        w->engine->part(w);
+        w->engine->leave_world(w);
     if (w->home)
         weir__share_unmap(w->home, sizeof *w->home);
     while (w->splits) {

@@ -59,7 +59,7 @@ static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
     return WEIR_OK;
 }
 
-static void shm_part(struct weir__world *w)
+static void shm_leave_world(struct weir__world *w)
 {
     for (int i = 0; i < w->ranks; i++) {
         weir__share_leave(&w->peers[i].reached);
@@ -403,9 +403,10 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
         return WEIR__STEP_HERE;
     *left = weir__ranks_one(p->self);
     if (atomic_load(&c->failed) && weir__world_is_left(p->world)) {
-        weir__procs_break_over(p, m, WEIR_EUNAVAILABLE,
-                               "another rank gave it up, and rank 0, which would say why, has left",
-                               woken);
+        weir__procs_break_over(
+            p, m, WEIR_EUNAVAILABLE,
+            "another rank has given up the call; the reason is unknown because rank 0 has left",
+            woken);
         return WEIR__STEP_BROKE;
     }
     if (atomic_load(&c->failed) ||
@@ -483,7 +484,7 @@ const struct weir__engine weir__shm_engine = {
                "same bits on every rank",
     .rounds = true,
     .join = shm_join,
-    .part = shm_part,
+    .leave_world = shm_leave_world,
     .open = shm_open,
     .close = shm_close,
     .show = shm_show,

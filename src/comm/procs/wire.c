@@ -38,8 +38,8 @@ static const char *check_hello(const void *payload)
     if (m->ranks < 1 || m->ranks > WEIR_MAX_RANKS || m->rank >= m->ranks)
         return "a rank that is out of range";
     if (m->line >= WEIR__LINES)
-        return "a connection of no known kind";
-    return ends(m->token, sizeof m->token) ? NULL : "a token without end";
+        return "a connection of unknown kind";
+    return ends(m->token, sizeof m->token) ? NULL : "a token without terminating 0";
 }
 
 static const char *check_text(const void *payload)
@@ -47,9 +47,10 @@ static const char *check_text(const void *payload)
     const struct weir__wire_text *m = payload;
 
     if (m->status <= 0 || m->status >= WEIR_STATUS_COUNT)
-        return "a status that is none";
-    return ends(m->key, sizeof m->key) && ends(m->text, sizeof m->text) ? NULL
-                                                                        : "a text without end";
+        return "an unknown status";
+    return ends(m->key, sizeof m->key) && ends(m->text, sizeof m->text)
+               ? NULL
+               : "a text without terminating 0";
 }
 
 static const char *check_gather(const void *payload)
@@ -57,15 +58,15 @@ static const char *check_gather(const void *payload)
     const struct weir__wire_gather *m = payload;
 
     if (weir__ranks_next(&m->members, 0) < 0 || m->timeout_ns < 0)
-        return "members or a timeout that are none";
-    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+        return "no members or a negative timeout";
+    return ends(m->key, sizeof m->key) ? NULL : "a key without terminating 0";
 }
 
 static const char *check_gathered(const void *payload)
 {
     const struct weir__wire_gathered *m = payload;
 
-    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+    return ends(m->key, sizeof m->key) ? NULL : "a key without terminating 0";
 }
 
 size_t weir__wire_gathered_size(const struct weir__ranks *members)
@@ -83,7 +84,7 @@ static const char *check_gone(const void *payload)
 
     if (!is_rank(m->rank) || m->how == WEIR__GONE_NOT || m->how > WEIR__GONE_STOPPED)
         return "a rank that is out of range";
-    return ends(m->text, sizeof m->text) ? NULL : "a text without end";
+    return ends(m->text, sizeof m->text) ? NULL : "a text without terminating 0";
 }
 
 static const char *check_close(const void *payload)
@@ -94,7 +95,7 @@ static const char *check_close(const void *payload)
         return "a rank that is out of range";
     if (m->messages > WEIR__WIRE_MESSAGES)
         return "a count that is out of range";
-    return ends(m->key, sizeof m->key) ? NULL : "a key without end";
+    return ends(m->key, sizeof m->key) ? NULL : "a key without terminating 0";
 }
 
 static const struct {
@@ -127,7 +128,7 @@ int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, 
         return 0;
     memcpy(&h, bytes, sizeof h);
     if (h.magic != WEIR__WIRE_MAGIC)
-        *wrong = "bytes that are no message";
+        *wrong = "bytes that are not a message";
     else if (h.version != WEIR__WIRE_VERSION)
         *wrong = "a message of another version";
     else if (h.type >= weir__countof(kinds) || !kinds[h.type].there)

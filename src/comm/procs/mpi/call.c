@@ -457,7 +457,7 @@ void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m)
     p->world->mpi->orphans = c;
 }
 
-void weir__mpi_bury(struct weir__mpi *mpi)
+void weir__mpi_free_orphans(struct weir__mpi *mpi)
 {
     struct weir__mpi_call **at = &mpi->orphans;
 

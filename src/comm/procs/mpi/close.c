@@ -52,12 +52,13 @@ static void break_for(struct weir__procs_group *p, int rank, uint64_t messages,
 {
     char text[200];
 
-    snprintf(text, sizeof text,
-             "group '%.60s': rank %d says that it sent %llu messages, but %llu have come, and %llu "
-             "were announced before",
-             p->name, rank, (unsigned long long)messages,
-             (unsigned long long)p->counts->of[rank].received,
-             (unsigned long long)p->counts->of[rank].announced);
+    snprintf(
+        text, sizeof text,
+        "group '%.60s': rank %d says that it has sent %llu messages, but %llu have arrived and it "
+        "has announced %llu before",
+        p->name, rank, (unsigned long long)messages,
+        (unsigned long long)p->counts->of[rank].received,
+        (unsigned long long)p->counts->of[rank].announced);
     if (p->group)
         weir__procs_break(p, WEIR_EINTERNAL, text, true, woken);
     else

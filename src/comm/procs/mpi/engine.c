@@ -11,7 +11,7 @@
 
 static struct weir__mutex start_lock; /* held while MPI is initialized */
 static const struct weir__mpi_api *started;
-static _Atomic bool somebody_died; /* do not call MPI_Finalize: it would wait for the dead rank */
+static _Atomic bool a_rank_died; /* do not call MPI_Finalize: it would wait for the dead rank */
 
 /* The data that ranks exchange when they join. */
 struct blob {
@@ -29,7 +29,7 @@ static void end_mpi(void)
 {
     int over = 0;
 
-    if (!atomic_load(&somebody_died) && !started->finalized(&over) && !over)
+    if (!atomic_load(&a_rank_died) && !started->finalized(&over) && !over)
         started->finalize();
 }
 
@@ -129,14 +129,14 @@ static weir_status mpi_join(struct weir__world *w, int64_t timeout_ns)
 }
 
 /* Memory of requests that MPI has not completed is leaked, because MPI may still access it. */
-static void mpi_part(struct weir__world *w)
+static void mpi_leave_world(struct weir__world *w)
 {
     if (!w->mpi)
         return;
     for (int i = 0; i < w->ranks; i++)
         if (atomic_load(&w->peers[i].gone) > WEIR__GONE_LEFT)
-            atomic_store(&somebody_died, true);
-    weir__mpi_bury(w->mpi);
+            atomic_store(&a_rank_died, true);
+    weir__mpi_free_orphans(w->mpi);
     weir__free(w->mpi);
     w->mpi = NULL;
 }
@@ -289,7 +289,7 @@ static int64_t mpi_pause(struct weir__world *w, bool calls_under_way,
 {
     struct weir__mpi *mpi = w->mpi;
 
-    weir__mpi_bury(mpi);
+    weir__mpi_free_orphans(mpi);
     mpi->polls = *woken ? 0 : mpi->polls + 1;
     if (!calls_under_way)
         return idle_pause(w, mpi);
@@ -307,7 +307,7 @@ const struct weir__engine weir__mpi_engine = {
     .rounds = true,
     .unavailable = mpi_unavailable,
     .join = mpi_join,
-    .part = mpi_part,
+    .leave_world = mpi_leave_world,
     .open = mpi_open,
     .close = mpi_close,
     .quit = weir__mpi_quit,

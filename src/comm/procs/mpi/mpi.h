@@ -88,7 +88,7 @@ enum weir__step weir__mpi_left(struct weir__procs_group *p, struct weir__rendezv
                                struct weir__ranks *left, struct weir__participant **woken);
 void weir__mpi_give_up(struct weir__procs_group *p, struct weir__rendezvous *m);
 /* Frees orphans whose requests have completed. */
-void weir__mpi_bury(struct weir__mpi *mpi);
+void weir__mpi_free_orphans(struct weir__mpi *mpi);
 
 /* ---- gone.c: under world->lock ---- */
 

@@ -314,9 +314,9 @@ static weir_status nccl_launch(struct weir__procs_group *p, int calls,
 }
 
 /* The rest is as in engine shm. */
-static void nccl_part(struct weir__world *w)
+static void nccl_leave_world(struct weir__world *w)
 {
-    weir__shm_engine.part(w);
+    weir__shm_engine.leave_world(w);
 }
 static void nccl_leave(struct weir__procs_group *p, struct weir__rendezvous *m, bool failed)
 {
@@ -387,7 +387,7 @@ const struct weir__engine weir__nccl_engine = {
                "NCCL's, bits may differ from run to run and from those of shm",
     .unavailable = nccl_unavailable,
     .join = nccl_join,
-    .part = nccl_part,
+    .leave_world = nccl_leave_world,
     .open = nccl_open,
     .close = nccl_close,
     .show = nccl_show,
