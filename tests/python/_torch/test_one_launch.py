@@ -118,21 +118,25 @@ def test_threads_that_call_at_once_take_turns_or_run_step_by_step(model):
     xs = [torch.randn(4, 4) for _ in range(4)]
     for x in xs:
         check(model, x)
-    failures = []
+    failures, calls = [], []
 
     def work(x):
-        try:
-            for _ in range(20):
+        for _ in range(20):
+            try:
                 check(model, x)
-        except AssertionError as error:
-            failures.append(error)
+                calls.append(x)
+            except torch._dynamo.exc.Unsupported:
+                pass  # seen once: Dynamo itself refused a call while others ran
+            except Exception as error:
+                failures.append(error)
 
     threads = [threading.Thread(target=work, args=(x,)) for x in xs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert not failures
+    assert not failures and not any(thread.is_alive() for thread in threads)
+    assert len(calls) >= 40  # of 80
 
 
 @pytest.mark.parametrize("training", [True, False])
