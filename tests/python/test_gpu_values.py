@@ -32,7 +32,7 @@ assert host.device.dlpack_device == (1, 0) and host.tolist() == a.tolist()
 assert host.to(t.device).tolist() == a.tolist() and weir.zeros((2, 3)).copy_(host).tolist() == a.tolist()
 assert weir.zeros((2,)).write_from(np.float32([1, 2]).tobytes()).tolist() == [1, 2]
 for act, kind, text in (
-    (lambda: weir.from_numpy(a), weir.UnavailableError, "copy it in"),
+    (lambda: weir.from_numpy(a), weir.UnavailableError, "copy it to the device"),
     (lambda: memoryview(t), BufferError, "no host memory"),
     (lambda: t.__dlpack__(dl_device=(1, 0)), BufferError, "(2, 0)"),
     (lambda: t.read_into(bytearray(3)), ValueError, "24"),

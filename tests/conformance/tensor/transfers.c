@@ -243,7 +243,7 @@ CONFORMANCE(transfers, wrapped_memory_is_given_back_after_its_last_use)
         CHECK_STATUS(weir_tensor_wrap(weir_stream_default(dev), WEIR_F32, 2, shape, strides, data,
                                       count_release, &released, &t),
                      WEIR_EUNSUPPORTED);
-        CHECK_STR(weir_last_error(), "copy it in");
+        CHECK_STR(weir_last_error(), "copy it to the device");
         memory = weir_tensor_data(under);
     }
     CHECK_OK(weir_tensor_wrap(weir_stream_default(dev), WEIR_F32, 2, shape, strides, memory,

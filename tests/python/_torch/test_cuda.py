@@ -72,7 +72,7 @@ def test_values_come_and_go():
         assert t.cast(dtype).tolist() == a.tolist()
     on_host = t.to(weir.Device("cpu"))
     assert on_host.tolist() == a.tolist() and on_host.to(weir.get_device()).tolist() == a.tolist()
-    with pytest.raises(weir.UnavailableError, match="copy it in"):
+    with pytest.raises(weir.UnavailableError, match="copy it to the device"):
         weir.from_numpy(a)
 
 
