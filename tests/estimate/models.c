@@ -202,7 +202,7 @@ TEST(models, configs_that_lack_a_key_are_refused_with_its_name)
          "first_k_dense_replace is 3: it must be absent or in 1..2"},
         {"{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
          "\"n_shared_experts\":-1,\"moe_intermediate_size\":8," SIZES "}",
-         "what shared experts have is -8"},
+         "size of the shared experts is -8"},
     };
     struct weir__llm m;
 

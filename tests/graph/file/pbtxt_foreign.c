@@ -32,7 +32,8 @@ TEST(pbtxt, foreign_attributes_of_operators_are_kept_and_named)
     g = load(dev, text);
     weir_log_set(NULL, NULL, WEIR_LOG_ERROR);
     CHECK_EQ(nwarnings, 2);
-    CHECK_STR(warnings[0], "test: attribute '_dropped by \"nobody\"' of node 'r'");
+    CHECK_STR(warnings[0],
+              "test: weir does not know attribute '_dropped by \"nobody\"' of node 'r'");
     CHECK_STR(warnings[0], "2 such");
     CHECK_STR(warnings[1], "'index' of node 'x'");
     first = weir_graph_dump(g);

@@ -447,7 +447,7 @@ TEST(plan_edges, outputs_of_a_run_share_memory_with_nothing_else)
     CHECK_STR(weir_last_error(), "input 'a'");
     CHECK_STATUS(weir_plan_run(plan, s, (weir_tensor *[]){b, b}, 2, (weir_tensor *[]){c, d}, 2),
                  WEIR_EINVAL);
-    CHECK_STR(weir_last_error(), "input 'b', which is written");
+    CHECK_STR(weir_last_error(), "input 'b' is written");
     CHECK_OK(weir_plan_run(plan, s, (weir_tensor *[]){a, b}, 2, (weir_tensor *[]){c, d}, 2));
     CHECK_OK(weir_tensor_read(c, values, sizeof values));
     CHECK(values[n - 1] == 5);
