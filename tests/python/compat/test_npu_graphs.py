@@ -66,7 +66,7 @@ def test_a_training_step_can_be_captured(npu):
 
 def test_a_capture_that_fails_leaves_memory_as_it_was(npu):
     x = torch.zeros(2, device="npu")
-    with pytest.raises(RuntimeError, match="_local_scalar_dense needs a value while a graph is"):
+    with pytest.raises(RuntimeError, match="_local_scalar_dense needs a value, but while a graph"):
         with npu.graph(npu.NPUGraph()):
             x += 1
             x.sum().item()
