@@ -1,6 +1,8 @@
 /* Where the bytes of a device are. */
 #include "weirpy.h"
 
+#include "results/memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +115,7 @@ static PyObject *empty_cache(PyObject *self, PyObject *o)
     (void)self;
     if (!d)
         return NULL;
+    result_memory_trim();
     BLOCKING(st, weir_memory_empty_cache(d->dev));
     done = none_or(st);
     DROP(d);

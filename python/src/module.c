@@ -1,6 +1,8 @@
 /* The module: errors, signals, forks, and what is dropped later. */
 #include "weirpy.h"
 
+#include "results/memory.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -352,12 +354,14 @@ PyMODINIT_FUNC PyInit__C(void)
     if (!module)
         return NULL;
     pthread_atfork(NULL, NULL, after_fork);
+    result_memory_init();
     if (!add_types(module) || !add_device_type(module) || !add_stream_types(module) ||
         !add_tensor_type(module) || !add_graph_types(module) || !add_group_type(module) ||
         PyModule_AddFunctions(module, op_functions) ||
         PyModule_AddFunctions(module, exchange_functions) ||
         PyModule_AddFunctions(module, native_functions) ||
         PyModule_AddFunctions(module, tape_functions) ||
+        PyModule_AddFunctions(module, result_functions) ||
         PyModule_AddFunctions(module, scope_functions) ||
         PyModule_AddFunctions(module, host_call_functions) ||
         PyModule_AddFunctions(module, log_functions) ||

@@ -231,4 +231,7 @@ void plan_ways_free(struct plan_ways *ways, bool alive);
 bool add_tape_type(PyObject *module);
 extern PyMethodDef tape_functions[];
 
+/* ---- results/tensor.c ---- */
+extern PyMethodDef result_functions[];
+
 #endif

@@ -10,7 +10,7 @@ import torch
 from .. import _C, _exact
 from .._log import logger
 from ..errors import Error
-from . import dump, effects, gpu, trial, values
+from . import dump, effects, gpu, results, trial, values
 from .coverage import Coverage
 from .graph import build, layouts, places, symbols
 from .mixed import stitch
@@ -21,11 +21,12 @@ class _Plan:
     """A plan with the ways its arguments and results take. ``run`` is the plan's own call where
     the arguments can be taken as they are."""
 
-    def __init__(self, plan, built, gpu, count=0):
-        """``count`` is that of the arguments."""
+    def __init__(self, plan, built, gpu, count=0, empty=None):
+        """``count`` is that of the arguments; ``empty`` makes memory of the results."""
         self.plan, self.graph, self.plans = plan, built.graph, (plan,)
         self.written = built.written
-        self.empty = gpu.empty if gpu else _empty
+        self.empty = gpu.empty if gpu else results.empty
+        self.made = empty or self.empty
         self.call = gpu.issue(plan) if gpu else plan.call_on
         # What only views are made of comes behind the results.
         shown = {o.slot for o in built.outputs if o.place is None}
@@ -52,7 +53,7 @@ class _Plan:
     def _maker(self, shape, strides, dtype, offset):
         """What makes memory of that layout, and its arguments."""
         if not offset:
-            return self.empty, (shape, strides, dtype)
+            return self.made, (shape, strides, dtype)
         span = offset + values.numel(shape)
 
         def make():
@@ -115,16 +116,17 @@ class _Elastic:
     ``layouts`` gives what ``run`` takes beside the arguments, None where the plan is bound anew
     (``at``)."""
 
-    def __init__(self, builder, built, plan, count, numbers):
+    def __init__(self, builder, built, plan, count, numbers, empty):
         self.builder, self.built, self.plan, self.count = builder, built, plan, count
         self.layouts = layouts.write(builder, built, numbers) or _no_layouts
-        self.bound = _Plan(plan.share(), built, None, count)
+        self.empty = empty
+        self.bound = _Plan(plan.share(), built, None, count, empty)
         self.call = self.bound.plan.call_at
 
     def at(self, known):
         """The plan bound for these values of the symbols; None if it is not for those."""
         built = self.builder.at(self.built, known)
-        return built and _Plan(self.plan.share(), built, None, self.count)
+        return built and _Plan(self.plan.share(), built, None, self.count, self.empty)
 
     def run(self, args, now):
         shapes, makers, special, places, sizes, hidden = now
@@ -158,13 +160,6 @@ class _Traced:
             return list(self.forward(*args))
 
 
-# What torch.compile's own code makes its results with, where there is such a thing: half the
-# time of torch.empty_strided.
-_empty = getattr(torch._C._dynamo.guards, "_empty_strided_cpu", None) or (
-    lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype)
-)
-
-
 def _result(output):
     if output.slot is not None:
         return output.slot
@@ -176,6 +171,8 @@ class CompiledGraph:
 
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
+        # What autograd keeps is PyTorch's own memory: some of its ways resize it.
+        self.empty = results.kept if inference else None
         self.module, self.config, self.coverage = module, config, coverage
         places.mend_parts(module)
         places.mend_views(module)
@@ -329,7 +326,7 @@ class CompiledGraph:
             logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
             return None
         self.coverage.add(coverage)
-        elastic = _Elastic(builder, built, plan, len(args), self.numbers)
+        elastic = _Elastic(builder, built, plan, len(args), self.numbers, self.empty)
         self.elastic.insert(0, elastic)
         self.open.insert(0, (elastic.layouts, self._updating(elastic).run))
         self.read = self.read or _reader(builder.sizes)
@@ -372,7 +369,7 @@ class CompiledGraph:
         builder = build.Builder(self.module, self.device, coverage, self.gpu, self.written)
         built = builder.build(args)
         if not self.gpu:
-            made = _Plan(self._compile(built, streams), built, None)
+            made = _Plan(self._compile(built, streams), built, None, empty=self.empty)
         elif coverage.fallback or not all(
             self.gpu.holds(args[i.index]) for i in built.inputs
         ):
