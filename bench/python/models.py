@@ -5,8 +5,8 @@
 
 Each model of zoo.py runs eagerly, compiled by inductor (where there is a compiler for it) and by
 weir, in one process, rounds taking turns; medians. `--growth` generates tokens with a cache that
-grows and with one of fixed length, both compiled by weir. Weights are random. On a busy machine the
-figures mean nothing, but for those of --cpu-time.
+grows and with one of fixed length, both compiled by weir. Weights are random. `--threads` is for
+PyTorch and weir. On a busy machine the figures mean nothing, but for those of --cpu-time.
 """
 
 import argparse
@@ -125,6 +125,7 @@ def main():
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(zoo.MODELS))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    weir.set_device(f"cpu:cores={options.threads}")
     if options.growth:
         clock = time.process_time if options.cpu_time else time.perf_counter
         rows = growth([int(n) for n in options.lengths.split(",")], options.count, clock)
