@@ -140,8 +140,7 @@ static struct span *find(size_t size)
 /* Leaves the rest of a free span as one of its own, if there is memory to note it. */
 static void cut(struct span *s, size_t size)
 {
-    struct span *rest =
-        s->size > size ? new_span(s->arena, s->start + size, s->size - size) : NULL;
+    struct span *rest = s->size > size ? new_span(s->arena, s->start + size, s->size - size) : NULL;
 
     if (!rest)
         return;
