@@ -186,11 +186,12 @@ WEIR_API WEIR_MUST_USE weir_status weir_gather(weir_tensor *x, int dim, weir_ten
 WEIR_API WEIR_MUST_USE weir_status weir_index_select(weir_tensor *x, int dim, weir_tensor *index,
                                                      weir_tensor **out);
 /* x[index[i][j]][j] += source[i][j] for dim 0, in place, in a fixed order; source has
- * index's shape; f16 and bf16 round at each addition. */
+ * index's shape; f16 and bf16 round at each addition. x must not overlap index or source:
+ * WEIR_EINVAL. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter_add(weir_tensor *x, int dim, weir_tensor *index,
                                                     weir_tensor *source);
 /* x[index[i][j]][j] = source[i][j] for dim 0, in place. If several sources have the same place, the
- * last one along dim is kept. */
+ * last one along dim is kept. x must not overlap index or source: WEIR_EINVAL. */
 WEIR_API WEIR_MUST_USE weir_status weir_scatter(weir_tensor *x, int dim, weir_tensor *index,
                                                 weir_tensor *source);
 /* The k largest (or smallest) along dim, sorted, with i64 indices; equal values

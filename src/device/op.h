@@ -157,6 +157,13 @@ struct weir__op {
                                  const weir_block *block);
 };
 
+/* Whether a view that it writes may be the very view that it reads: then it reads each element
+ * before it writes that one, or packs what it sends. */
+static inline bool weir__op_takes_same(const struct weir__op *op)
+{
+    return op->flags & (WEIR__OP_ELEMENTWISE | WEIR__OP_JOINS | WEIR__OP_COLLECTIVE);
+}
+
 /* What prepare starts from. */
 static inline void weir__work_init(struct weir__work *work, const struct weir__op *op)
 {

@@ -234,7 +234,8 @@ weir_status weir_tensor_copy(weir_tensor *dst, weir_tensor *src)
     to = (struct side){dst, weir_stream_current(dst->dev)};
     from = (struct side){src, weir_stream_current(src->dev)};
     if (src->dev == dst->dev)
-        return (st = weir__check_overlap("copy", dst, src)) ? st : run_copy(&to, &from, dst, src);
+        return (st = weir__check_overlap("copy", dst, src, true)) ? st
+                                                                  : run_copy(&to, &from, dst, src);
     by_source = has_host_memory(dst->dev) && !has_host_memory(src->dev);
     if (src->dev->driver != dst->dev->driver) {
         bool waits = !src->dev->driver->cross || !dst->dev->driver->cross;

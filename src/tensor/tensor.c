@@ -204,29 +204,29 @@ weir_status weir__check_writable(const char *what, const struct weir__view *v)
 }
 
 weir_status weir__check_views(const char *what, const struct weir__view *written,
-                              const struct weir__view *read)
+                              const struct weir__view *read, bool same)
 {
     struct weir__footprint wrote, reads;
 
-    if (is_same(written, read))
+    if (same && is_same(written, read))
         return WEIR_OK;
     weir__view_footprint(written, &wrote);
     weir__view_footprint(read, &reads);
     if (!weir__footprint_overlaps(&wrote, &reads))
         return WEIR_OK;
-    return weir__fail(WEIR_EINVAL,
-                      "%s: the output %s overlaps the input %s, but is not the same view", what,
-                      weir__view_text(written).text, weir__view_text(read).text);
+    return weir__fail(WEIR_EINVAL, "%s: the output %s overlaps the input %s%s", what,
+                      weir__view_text(written).text, weir__view_text(read).text,
+                      same ? ", but is not the same view" : "");
 }
 
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
-                                const weir_tensor *read)
+                                const weir_tensor *read, bool same)
 {
     /* Memory from outside may be known under two handles; memory of the pool is not. */
     if (read->buffer != written->buffer && read->buffer->state != WEIR__EXTERNAL &&
         written->buffer->state != WEIR__EXTERNAL)
         return WEIR_OK;
-    return weir__check_views(what, &written->view, &read->view);
+    return weir__check_views(what, &written->view, &read->view, same);
 }
 
 /* ---- public ---- */

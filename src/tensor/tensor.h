@@ -43,13 +43,14 @@ void weir__view_footprint(const struct weir__view *view, struct weir__footprint 
 
 /* returns  WEIR_EINVAL if several elements of the view, which is written, are one. */
 weir_status weir__check_writable(const char *what, const struct weir__view *written);
-/* A view that is written may be one that is read, of the same memory, or share nothing with it.
+/* A view that is written must share nothing with one that is read; or be the very same, for those
+ * who read an element before they write it and no other (`same`).
  * returns  WEIR_EINVAL naming `what` and both. */
 weir_status weir__check_views(const char *what, const struct weir__view *written,
-                              const struct weir__view *read);
+                              const struct weir__view *read, bool same);
 /* The same of tensors. */
 weir_status weir__check_overlap(const char *what, const weir_tensor *written,
-                                const weir_tensor *read);
+                                const weir_tensor *read, bool same);
 
 /* Makes `s` wait for what wait_tensor or a write of the host said of the buffer. (L) */
 weir_status weir__buffer_await(const weir_buffer *buffer, weir_stream *s);

@@ -167,6 +167,44 @@ TEST(race_modes, a_plan_is_one_operator_of_its_stream)
     close_fixture(&f);
 }
 
+TEST(race_modes, a_plan_uses_the_part_of_a_constant_that_its_nodes_do)
+{
+    struct fixture f = open_fixture(WEIR_RACE_REPORT);
+    weir_tensor *whole = new_tensor(f.a, 64), *head, *tail, *in, *out, *x = new_tensor(f.a, 32);
+    weir_tensor *result = NULL;
+    const int64_t n = 32;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(touch(f.a, "maker", whole, true));
+    order(f.a, f.b);
+    order(f.a, f.c);
+    CHECK_OK(weir_tensor_slice(whole, 0, 0, 32, 1, &head));
+    CHECK_OK(weir_tensor_slice(whole, 0, 32, 64, 1, &tail));
+    CHECK_OK(weir_graph_create(f.dev, &g));
+    CHECK_OK(weir_graph_input(g, "x", WEIR_F32, 1, &n, &in));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_add(in, head, &out));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "y", out));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_OK(touch(f.c, "other part", tail, true));
+    CHECK_EQ(races(), 0);
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_EQ(races(), 0);
+    CHECK_OK(touch(f.c, "the same part", head, true));
+    CHECK_EQ(races(), 1);
+    CHECK_OK(weir_plan_run(plan, f.b, &x, 1, &result, 1));
+    CHECK_EQ(races(), 2);
+    for (size_t i = 0; i < 7; i++)
+        weir_tensor_release((weir_tensor *[]){whole, head, tail, in, out, x, result}[i]);
+    CHECK_OK(weir_device_sync(f.dev));
+    weir_plan_destroy(plan);
+    weir_graph_destroy(g);
+    close_fixture(&f);
+}
+
 TEST(race_modes, copies_between_devices_order_both)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);

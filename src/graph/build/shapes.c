@@ -56,9 +56,13 @@ weir_status weir__node_check_writes(const struct weir__op *op, const struct weir
 
     for (int i = 0; i < nwrites && !st; i++) {
         st = weir__check_writable(op->name, &writes[i].view);
+        for (int j = 0; j < i && !st; j++)
+            if (writes[j].value == writes[i].value)
+                st = weir__check_views(op->name, &writes[i].view, &writes[j].view, false);
         for (int j = in_place; j < nin && !st; j++)
             if (in[j].value == writes[i].value)
-                st = weir__check_views(op->name, &writes[i].view, &in[j].view);
+                st = weir__check_views(op->name, &writes[i].view, &in[j].view,
+                                       weir__op_takes_same(op));
     }
     return st;
 }

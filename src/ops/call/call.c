@@ -55,7 +55,8 @@ static weir_status check_in_place(const struct weir__op *op, const struct operan
     weir_status st = weir__check_writable(op->name, o->views[0]);
 
     for (int i = 1; i < o->nin && !st; i++)
-        st = o->in[i] ? weir__check_overlap(op->name, o->in[0], o->in[i]) : WEIR_OK;
+        st = o->in[i] ? weir__check_overlap(op->name, o->in[0], o->in[i], weir__op_takes_same(op))
+                      : WEIR_OK;
     return st;
 }
 
@@ -77,7 +78,8 @@ static weir_status check_outputs(const struct weir__op *op, const struct operand
         if ((st = weir__check_writable(op->name, have)))
             return st;
         for (int j = 0; j < o->nin; j++)
-            if (o->in[j] && (st = weir__check_overlap(op->name, into[i], o->in[j])))
+            if (o->in[j] &&
+                (st = weir__check_overlap(op->name, into[i], o->in[j], weir__op_takes_same(op))))
                 return st;
         call->out[i] = *have;
     }

@@ -51,7 +51,9 @@ void picked_free(struct picked *p);
 bool is_plain(const struct picked *p);
 /* The element of p for element i of a tensor of the shape that p broadcasts to. */
 int broadcast_cell(const struct picked *p, int ndim, const int64_t *shape, int64_t i);
-/* Whether they have elements in common but are not the same view. */
+/* Whether they have elements in common. */
+bool share(const struct picked *a, const struct picked *b);
+/* Whether they do but are not the same view. */
 bool clash(const struct picked *a, const struct picked *b);
 
 /* ---- values.c ---- */
@@ -92,6 +94,7 @@ void do_read(struct machine *m);
 void do_read_async(struct machine *m);
 void do_write(struct machine *m);
 void do_host_call(struct machine *m);
+void do_callback(struct machine *m);
 void do_limit(struct machine *m);
 void do_new_stream(struct machine *m);
 void do_rest(struct machine *m);

@@ -30,6 +30,7 @@ static const struct {
     {"read async", do_read_async, 5},
     {"write", do_write, 5},
     {"host call", do_host_call, 3},
+    {"callback", do_callback, 2},
     {"limit", do_limit, 2},
     {"new stream", do_new_stream, 2},
     {"rest", do_rest, 3},
@@ -74,17 +75,23 @@ static void open_machine(struct machine *m, weir_device *dev, uint64_t seed, boo
         do_fresh(m);
 }
 
+static void check_slot(struct machine *m, struct slot *s)
+{
+    size_t size = (size_t)s->n * weir_dtype_size(m->type);
+    char *got = malloc(size + 1), *want = to_bytes(m->type, s->want, s->n);
+
+    CHECK_OK(weir_tensor_read(s->t, got, size));
+    CHECK_MEM_EQ(got, want, size);
+    free(got);
+    free(want);
+}
+
 static void close_machine(struct machine *m)
 {
     for (int i = 0; i < SLOTS; i++) {
         struct slot *s = &m->slots[i];
-        size_t size = (size_t)s->n * weir_dtype_size(m->type);
-        char *got = malloc(size + 1), *want = to_bytes(m->type, s->want, s->n);
 
-        CHECK_OK(weir_tensor_read(s->t, got, size));
-        CHECK_MEM_EQ(got, want, size);
-        free(got);
-        free(want);
+        check_slot(m, s);
         weir_tensor_release(s->t);
         CHECK_OK(weir_event_destroy(s->written));
         for (int k = 0; k < STREAMS; k++)
@@ -108,12 +115,15 @@ static void run_program(weir_device *dev, uint64_t seed, bool autosync)
     for (int i = 0; i < STEPS; i++) {
         test_note("seed %llu, %s, step %d", (unsigned long long)seed, weir_dtype_name(m->type), i);
         run_step(m);
+        for (int k = 0; k < SLOTS && getenv("EAGER_CHECK"); k++)
+            check_slot(m, &m->slots[k]);
     }
     close_machine(m);
     free(m);
 }
 
-/* EAGER_SEED and EAGER_COUNT say which programs, EAGER_SHOW shows their steps. */
+/* EAGER_SEED and EAGER_COUNT say which programs, EAGER_SHOW shows their steps, EAGER_CHECK
+ * checks all values after each. */
 static uint64_t first_seed(void)
 {
     return getenv("EAGER_SEED") ? strtoull(getenv("EAGER_SEED"), NULL, 0) : 1;
@@ -137,6 +147,34 @@ CONFORMANCE(mixed_programs, on_views_in_order_by_autosync_give_what_plain_c_give
     for (uint64_t i = 0; i < seeds(dev, 20); i++)
         run_program(dev, first_seed() + i, true);
     CHECK_OK(weir_race_set_mode(WEIR_RACE_OFF));
+}
+
+/* The device closes as soon as the program has let everything go: what is queued still runs. */
+CONFORMANCE(mixed_programs, on_views_run_to_their_end_when_the_device_closes)
+{
+    for (uint64_t i = 0; i < seeds(dev, 12); i++) {
+        struct machine *m = malloc(sizeof *m);
+        weir_device *other = open_another();
+
+        test_note("seed %llu", (unsigned long long)(first_seed() + i));
+        open_machine(m, other, first_seed() + i, false);
+        for (int k = 0; k < STEPS / 2; k++)
+            run_step(m);
+        for (int k = 0; k < 5 * SLOTS; k++) {
+            m->at = k % STREAMS;
+            CHECK_OK(weir_stream_set_current(m->streams[m->at]));
+            do_read_async(m);
+        }
+        for (int k = 0; k < SLOTS; k++) {
+            weir_tensor_release(m->slots[k].t);
+            CHECK_OK(weir_event_destroy(m->slots[k].written));
+            for (int n = 0; n < STREAMS; n++)
+                CHECK_OK(weir_event_destroy(m->slots[k].read[n]));
+        }
+        CHECK_OK(weir_device_close(other));
+        check_pending(m);
+        free(m);
+    }
 }
 
 struct thread {

@@ -274,26 +274,20 @@ void do_scatter(struct machine *m)
     before_read(m, source.slot);
     st = (add ? weir_scatter_add : weir_scatter)(r.p.t, spelled(m, &r), t, source.t);
     weir_tensor_release(t);
-    if (clash(&r.p, &source)) {
+    if (share(&r.p, &source)) {
         CHECK_EQ(st, WEIR_EINVAL);
-    } else if (source.slot == r.p.slot && source.n && r.p.n && source.cells[0] == r.p.cells[0] &&
-               st == WEIR_EINVAL) {
-        /* the same view: where an element goes, another may still be read */
     } else {
-        int64_t(*from)[1] = malloc(sizeof *from * (size_t)(source.n + 1));
 
         CHECK_OK(st);
-        for (int64_t i = 0; i < source.n; i++)
-            from[i][0] = value_at(m, &source, i);
         for (int64_t row = 0; row < r.outer * r.inner; row++)
             for (int64_t k = 0; k < n; k++) {
                 int64_t i = (row / r.inner * n + k) * r.inner + row % r.inner;
                 int64_t *to = &m->slots[r.p.slot].want[r.p.cells[place(&r, row, index[i])]];
 
-                *to = add ? wrap_value(m->type, (int64_t)((uint64_t)*to + (uint64_t)from[i][0]))
-                          : from[i][0];
+                *to = add ? wrap_value(m->type,
+                                       (int64_t)((uint64_t)*to + (uint64_t)value_at(m, &source, i)))
+                          : value_at(m, &source, i);
             }
-        free(from);
     }
     after_read(m, source.slot);
     after_write(m, r.p.slot);

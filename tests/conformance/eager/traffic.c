@@ -35,6 +35,23 @@ void check_pending(struct machine *m)
     }
 }
 
+/* Callbacks come once, before all is over. */
+static void called(void *user, weir_status status)
+{
+    char *calls = user;
+
+    *calls = (char)(*calls + (status ? 2 : 1));
+}
+
+void do_callback(struct machine *m)
+{
+    char *calls = calloc(1, 1), *once = malloc(1);
+
+    *once = 1;
+    CHECK_OK(weir_stream_callback(m->streams[m->at], called, calls));
+    hold(m, calls, once, 1, "a callback");
+}
+
 static void *wanted_bytes(struct machine *m, const struct picked *p)
 {
     int64_t *values = malloc(sizeof *values * (size_t)(p->n + 1));
@@ -51,16 +68,15 @@ void do_fresh(struct machine *m)
 {
     static _Thread_local int64_t values[MOST];
     int ndim = (int)rng_int(&m->rng, 0, 3);
-    int64_t shape[DIMS], n = 1, most = rng_chance(&m->rng, 12) ? MOST : 300;
+    int64_t shape[DIMS], n = 1, left = rng_chance(&m->rng, 12) ? MOST : 300;
     weir_tensor *t;
     void *bytes;
 
     for (int d = 0; d < ndim; d++) {
-        int64_t left = n ? most / n : most;
-
-        if (d + 1 < ndim)
-            left = left > 40 ? 40 : left;
-        shape[d] = rng_chance(&m->rng, 3) ? 0 : rng_int(&m->rng, 1, left);
+        shape[d] = rng_int(&m->rng, 1, d + 1 < ndim && left > 40 ? 40 : left);
+        left /= shape[d];
+        if (rng_chance(&m->rng, 3))
+            shape[d] = 0;
         n *= shape[d];
     }
     for (int64_t i = 0; i < n; i++)

@@ -253,19 +253,25 @@ int broadcast_cell(const struct picked *p, int ndim, const int64_t *shape, int64
     return p->cells[at];
 }
 
-bool clash(const struct picked *a, const struct picked *b)
+bool share(const struct picked *a, const struct picked *b)
 {
-    const int64_t *x = weir_tensor_strides(a->t), *y = weir_tensor_strides(b->t);
     bool used[MOST] = {false}, shared = false;
-    bool same = a->slot == b->slot && a->ndim == b->ndim && a->n && a->cells[0] == b->cells[0];
 
     if (a->slot != b->slot)
         return false;
-    for (int d = 0; d < a->ndim && same; d++)
-        same = a->shape[d] == b->shape[d] && (a->shape[d] == 1 || x[d] == y[d]);
     for (int64_t i = 0; i < a->n; i++)
         used[a->cells[i]] = true;
     for (int64_t i = 0; i < b->n; i++)
         shared |= used[b->cells[i]];
-    return shared && !same;
+    return shared;
+}
+
+bool clash(const struct picked *a, const struct picked *b)
+{
+    const int64_t *x = weir_tensor_strides(a->t), *y = weir_tensor_strides(b->t);
+    bool same = a->ndim == b->ndim && a->n && a->cells[0] == b->cells[0];
+
+    for (int d = 0; d < a->ndim && same; d++)
+        same = a->shape[d] == b->shape[d] && (a->shape[d] == 1 || x[d] == y[d]);
+    return !same && share(a, b);
 }

@@ -57,7 +57,7 @@ bool program_has_result(const struct program *p, weir_tensor *const *values, int
            (p->base[v] < p->ninputs - p->nconstants || p->base[v] >= p->ninputs);
 }
 
-static struct sizes name_sizes(const struct program *p, weir_graph *g)
+struct sizes program_name_sizes(const struct program *p, weir_graph *g)
 {
     struct sizes s;
 
@@ -83,7 +83,7 @@ weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *co
 
     for (;;) {
         CHECK_OK(weir_graph_create(dev, &g));
-        sizes = name_sizes(p, g);
+        sizes = program_name_sizes(p, g);
         for (int i = 0; i < p->ninputs; i++) {
             int64_t shape[4];
 

@@ -10,6 +10,8 @@ void each_program(weir_device *dev, unsigned often, bool open,
 /* What the environment says of steps. */
 void program_switch_off(struct program *p);
 void program_show(const struct program *p);
+/* The open size, and those made from it, named in the graph. */
+struct sizes program_name_sizes(const struct program *p, weir_graph *g);
 /* As a graph; steps that a graph of open sizes cannot have are switched off. */
 weir_graph *program_capture(struct program *p, weir_device *dev, weir_tensor *const *constants,
                             bool let_go);

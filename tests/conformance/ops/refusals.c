@@ -340,10 +340,14 @@ REFUSALS(indices)
 REFUSALS(overlaps)
 {
     weir_tensor *out, *out2, *line = zeros(o->dev, WEIR_F32, DIMS(10)), *head, *tail, *wide;
+    weir_tensor *square = zeros(o->dev, WEIR_F32, DIMS(3, 3)), *truths;
+    weir_tensor *index = zeros(o->dev, WEIR_I64, DIMS(3, 3));
+    weir_tensor *other = zeros(o->dev, WEIR_F32, DIMS(3, 3));
 
     CHECK_OK(weir_tensor_slice(line, 0, 0, 8, 1, &head));
     CHECK_OK(weir_tensor_slice(line, 0, 2, 10, 1, &tail));
     CHECK_OK(weir_tensor_expand(o->f3, DIMS(2, 3), &wide));
+    CHECK_OK(weir_tensor_view(line, 0, WEIR_BOOL, DIMS(10), NULL, &truths));
     CHECK_OK(weir_device_sync(o->dev));
     REFUSED(weir_neg_into(head, tail), WEIR_EINVAL, "[8]", "overlap");
     REFUSED(weir_add_into(head, head, tail), WEIR_EINVAL, "[8]", "overlap");
@@ -352,6 +356,19 @@ REFUSALS(overlaps)
     REFUSED(weir_copy_into(o->f23, wide), WEIR_EINVAL, "[2, 3]", "expanded");
     REFUSED(weir_tensor_copy(tail, head), WEIR_EINVAL, "[8]", "overlap");
     REFUSED(weir_scatter_add(wide, 0, o->i23, o->f23), WEIR_EINVAL, "[2, 3]", "expanded");
+    /* the very same view, by operators that read other elements than they write */
+    REFUSED(weir_matmul_into(square, other, square), WEIR_EINVAL, "[3, 3]", "overlap");
+    REFUSED(weir_matmul_into(other, square, square), WEIR_EINVAL, "[3, 3]", "overlap");
+    REFUSED(weir_scatter(square, 0, index, square), WEIR_EINVAL, "[3, 3]", "overlap");
+    REFUSED(weir_scatter_add(square, 1, index, square), WEIR_EINVAL, "[3, 3]", "overlap");
+    REFUSED(weir_scatter(index, 0, index, index), WEIR_EINVAL, "[3, 3]", "overlap");
+    /* at the same address, with elements of another size */
+    REFUSED(weir_gt_into(line, line, truths), WEIR_EINVAL, "[10]", "overlap");
+    REFUSED(weir_eq_scalar_into(line, 0, truths), WEIR_EINVAL, "[10]", "overlap");
+    weir_tensor_release(square);
+    weir_tensor_release(index);
+    weir_tensor_release(truths);
+    weir_tensor_release(other);
     weir_tensor_release(line);
     weir_tensor_release(head);
     weir_tensor_release(tail);
