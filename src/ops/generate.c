@@ -171,8 +171,12 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
     if ((st = weir__view_init(&view, dtype, 1, &n)) || (st = check_arange(&view, &p)) ||
         (st = weir_tensor_empty(stream, dtype, 1, &n, out)))
         return st;
-    if ((graph = weir__capture_on(weir_tensor_device(*out))))
-        st = weir__graph_literal(graph, out);
+    if ((graph = weir__capture_on(weir_tensor_device(*out))) &&
+        (st = weir__graph_literal(graph, out))) {
+        weir_tensor_release(*out);
+        *out = NULL;
+        return st;
+    }
     /* The work goes to the stream that was named, which need not be the current one. */
     if (!st && stream) {
         current = weir_stream_current(weir_tensor_device(*out));
@@ -180,7 +184,9 @@ weir_status weir_arange(weir_stream *stream, weir_dtype dtype, int64_t n, double
     }
     if (!st)
         st = weir__op_run(&weir__op_arange, &p, out, 1, NULL);
-    if (!st)
+    if (st && graph)
+        weir__graph_drop_literal(graph);
+    if (!st && !graph)
         st = weir_wait_tensor(*out, *out); /* made of no tensor: there for every stream */
     if (current)
         (void)weir_stream_set_current(current);

@@ -175,6 +175,9 @@ weir_status weir__graph_operand(weir_graph *g, weir_tensor *tensor, struct weir_
 /* Makes a tensor that only this call's caller has a constant that nobody else can write. The
  * handle is exchanged for one of the graph's; on an error it stays. */
 weir_status weir__graph_literal(weir_graph *g, weir_tensor **tensor);
+/* Takes the literal back that was made last, where the node that was to fill it could not be added.
+ */
+void weir__graph_drop_literal(weir_graph *g);
 /* Adds a node whose operands are given as tensors; results in out[], or written to
  * into[]. */
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,

@@ -106,16 +106,24 @@ static void drop_constants(weir_graph *g, int n)
 weir_status weir__graph_literal(weir_graph *g, weir_tensor **tensor)
 {
     struct weir__operand operand;
+    int before = g->nconstants;
     weir_tensor *t;
     weir_status st;
 
     if ((st = weir__graph_operand(g, *tensor, &operand)) ||
-        (st = weir__graph_tensor(g, &operand, &t)))
+        (st = weir__graph_tensor(g, &operand, &t))) {
+        drop_constants(g, before);
         return st;
+    }
     g->values[operand.value].literal = true;
     weir_tensor_release(*tensor);
     *tensor = t;
     return WEIR_OK;
+}
+
+void weir__graph_drop_literal(weir_graph *g)
+{
+    drop_constants(g, g->nconstants - 1);
 }
 
 weir_status weir__graph_add_call(weir_graph *g, const struct weir__op *op, const char *name,

@@ -247,17 +247,41 @@ static void add_input(struct dumper *d, int value)
     end_node(d);
 }
 
+static bool uses(const struct weir__node *n, int value)
+{
+    bool found = false;
+
+    for (int i = 0; i < n->nin + n->nout; i++)
+        found |= (i < n->nin ? n->in[i] : n->out[i - n->nin]).value == value;
+    return found;
+}
+
+/* Whether each run makes the constant anew before anything reads it, as arange does: until then its
+ * bytes are whatever memory held. */
+static bool is_made_by_runs(const weir_graph *g, int value)
+{
+    const struct weir__value *v = &g->values[value];
+    const struct weir__node *n = g->nodes, *end = g->nodes + g->nnodes;
+
+    if (!v->literal || v->last_writer < 0)
+        return false;
+    while (n < end && !uses(n, value))
+        n++;
+    return n < end && n->op->flags & WEIR__OP_OVERWRITES && n->nin == 1 && !n->in[0].view.data &&
+           weir__view_numel(&n->in[0].view) == weir__view_numel(&v->view);
+}
+
 static weir_status add_constant(struct dumper *d, int value)
 {
     weir_tensor *t = d->g->values[value].constant;
     size_t bytes = (size_t)weir_tensor_numel(t) * weir_dtype_size(weir_tensor_dtype(t));
-    unsigned char *data = weir__malloc(bytes);
+    unsigned char *data = weir__calloc(1, bytes + 1);
     char hex[4097];
-    weir_status st;
+    weir_status st = WEIR_OK;
 
     if (!data)
         return weir__fail_nomem("allocating a constant of %s", weir__size(bytes).text);
-    if (!(st = weir_tensor_read(t, data, bytes))) {
+    if (is_made_by_runs(d->g, value) || !(st = weir_tensor_read(t, data, bytes))) {
         begin_end(d, value, "Const");
         weir__pb_write_begin(&d->text, "data");
         weir__text_add(&d->text, "s: \"");

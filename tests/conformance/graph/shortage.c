@@ -75,6 +75,13 @@ static void pop_scopes(const struct step *s)
         CHECK_OK(weir_scope_pop(WEIR_SCOPE_CORES));
 }
 
+/* Several calls, of which the first may have been captured when a later one is refused. */
+static bool is_several(const struct step *s)
+{
+    return s->kind == EMBEDDING || s->kind == GATHER || s->kind == SCATTER || s->kind == INDICES ||
+           s->kind == EXPERTS || s->kind == GROUPED || s->kind == EXPERT_SUM;
+}
+
 /* Runs all steps, eagerly or captured; refused ones again. Steps that cannot be, which those of
  * open sizes may, are switched off. */
 static void run_scarce(struct program *p, weir_device *dev, const struct sizes *sizes,
@@ -91,7 +98,7 @@ static void run_scarce(struct program *p, weir_device *dev, const struct sizes *
         if (scopes)
             push_scopes(&p->steps[i]);
         for (int tries = 0; tries < 2; tries++) {
-            if (rng && !tries)
+            if (rng && !tries && !(scopes && is_several(&bare)))
                 arm(rng, 8);
             st = step_run(&bare, dev, sizes, values, false);
             if (!rng || !disarm(st && p->open && countdown ? WEIR_OK : st, "a step"))
