@@ -1,7 +1,7 @@
 /* A machine that is better in one figure is not slower: random models and deployments on profiles
  * in which one rate is higher, one time shorter, or there are more cores. On several streams what
  * is ready first gets the cores, and that need not be what should: there, a better machine may lose
- * up to 4 % (docs/ROADMAP.md). */
+ * up to 12 % (docs/ROADMAP.md). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
