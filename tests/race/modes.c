@@ -126,6 +126,29 @@ TEST(race_modes, autosync_waits_for_all_of_many_streams)
     close_fixture(&f);
 }
 
+/* More than are kept one by one. */
+TEST(race_modes, autosync_waits_for_the_last_of_very_many_reads)
+{
+    enum { READS = (1 << 14) + 500 };
+    struct fixture f = open_fixture(WEIR_RACE_AUTOSYNC);
+    weir_tensor *t = new_tensor(f.a, READS);
+    weir_race_stats stats;
+
+    for (int i = 0; i < READS; i++) {
+        weir_tensor *element;
+
+        CHECK_OK(weir_tensor_slice(t, 0, i, i + 1, 1, &element));
+        CHECK_OK(touch(f.a, "reader", element, false));
+        weir_tensor_release(element);
+    }
+    CHECK_OK(touch(f.b, "writer", t, true));
+    CHECK_GE(weir__clock_get(&f.b->taken, f.a->slot), weir__stream_submitted(f.a));
+    weir_race_get_stats(&stats, sizeof stats);
+    CHECK_EQ(stats.lost, 0);
+    weir_tensor_release(t);
+    close_fixture(&f);
+}
+
 TEST(race_modes, a_plan_is_one_operator_of_its_stream)
 {
     struct fixture f = open_fixture(WEIR_RACE_REPORT);

@@ -59,6 +59,40 @@ weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_reg
     return WEIR_OK;
 }
 
+/* Both accesses as one that has all bytes between theirs. */
+static void merge_records(struct weir__race_record *into, const struct weir__race_record *r)
+{
+    struct weir__footprint *f = &into->bytes;
+    struct weir__race_record later = r->seq > into->seq ? *r : *into;
+
+    later.bytes = (struct weir__footprint){
+        .first = f->first < r->bytes.first ? f->first : r->bytes.first,
+        .end = f->end > r->bytes.end ? f->end : r->bytes.end,
+    };
+    later.bytes.run = (uint32_t)(later.bytes.end - later.bytes.first);
+    *into = later;
+}
+
+void weir__race_coarsen(struct weir__race_region *region)
+{
+    int kept = 0;
+
+    for (int i = 0; i < region->n; i++) {
+        const struct weir__race_record *r = &region->records[i];
+        int at = 0;
+
+        while (at < kept &&
+               (region->records[at].stream != r->stream ||
+                region->records[at].writes != r->writes || region->records[at].owner != r->owner))
+            at++;
+        if (at < kept)
+            merge_records(&region->records[at], r);
+        else
+            region->records[kept++] = *r;
+    }
+    region->n = kept;
+}
+
 void weir__race_drop_owner(struct weir__race_region *region, const void *owner)
 {
     int kept = 0;

@@ -104,6 +104,9 @@ const struct weir__race_record *weir__race_find(struct weir__race_order *o,
 weir_status weir__race_reserve(struct weir__race_order *o, struct weir__race_region *region,
                                int stream, const struct weir__footprint *bytes, bool writes,
                                struct weir__race_record **slot);
+/* Makes room in a full region: what a stream reads of one owner becomes one access to all bytes
+ * between, and so does what it writes. What races still does; what does not may seem to. */
+void weir__race_coarsen(struct weir__race_region *region);
 /* Forgets the accesses of an owner. */
 void weir__race_drop_owner(struct weir__race_region *region, const void *owner);
 void weir__race_region_fini(struct weir__race_region *region);

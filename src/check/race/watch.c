@@ -330,6 +330,18 @@ static void suspect_all(const struct weir__race_region *region, int id, uint64_t
         suspect(other, id, seq, op, o);
 }
 
+/* With autosync a wait too many is better than one too few. */
+static weir_status reserve(struct weir__race_region *region, int id,
+                           const struct weir__race_operand *o, struct weir__race_record **r)
+{
+    weir_status st = weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, r);
+
+    if (st != WEIR_ERANGE || weir_race_get_mode() != WEIR_RACE_AUTOSYNC)
+        return st;
+    weir__race_coarsen(region);
+    return weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, r);
+}
+
 void weir__race_after(struct weir__race_stream s, const char *op,
                       const struct weir__race_operand *operands, int n)
 {
@@ -348,7 +360,7 @@ void weir__race_after(struct weir__race_stream s, const char *op,
 
         if (weir__unlikely(watch.order.open))
             suspect_all(region, id, seq, op, o);
-        if (!region || weir__race_reserve(&watch.order, region, id, &o->bytes, o->writes, &r))
+        if (!region || reserve(region, id, o, &r))
             watch.stats.lost++;
         else
             fill_record(r, id, seq, name, o);
