@@ -25,6 +25,10 @@ static bool pick_rows(struct machine *m, struct rows *r)
             r->outer *= r->p.shape[d];
         else if (d > r->dim)
             r->inner *= r->p.shape[d];
+    if (r->outer * r->inner > MOST) { /* of an empty view, whose other sizes may be large */
+        picked_free(&r->p);
+        return false;
+    }
     before_read(m, r->p.slot);
     return true;
 }

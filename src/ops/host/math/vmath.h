@@ -19,7 +19,8 @@
 /* 2^n for n in -126..127. */
 static inline weir__vf weir__vf_exp2i(weir__vi n)
 {
-    return (weir__vf)((n + 127) << 23);
+    return (weir__vf)(((weir__vu)n + 127u) << 23); /* unsigned: n is anything where the result is
+                                                    * not taken */
 }
 
 static inline weir__vf weir__vf_exp(weir__vf x)
@@ -31,7 +32,7 @@ static inline weir__vf weir__vf_exp(weir__vf x)
     const float magic = 12582912.0f;
     weir__vf shifted = weir__vf_fma(x, weir__vf_set(1.44269504f), weir__vf_set(magic));
     weir__vf n = shifted - magic;
-    weir__vi k = (weir__vi)shifted - 0x4b400000;
+    weir__vi k = (weir__vi)((weir__vu)shifted - 0x4b400000u);
     weir__vf r = weir__vf_fma(n, weir__vf_set(-WEIR__LN2_HIGH), x);
     weir__vf y;
 
