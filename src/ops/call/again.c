@@ -247,8 +247,8 @@ static bool is_ordinary(const struct weir__op *op, const weir_rank *rank, const 
                         const weir_tensor *out)
 {
     return rank->group->agains && op->nin_min == 1 && in->dev == rank->dev && !in->graph &&
-           (!out ||
-            (out->dev == rank->dev && !out->graph && !weir__check_overlap(op->name, out, in, true))) &&
+           (!out || (out->dev == rank->dev && !out->graph &&
+                     !weir__check_overlap(op->name, out, in, true))) &&
            !has_scopes() && !weir__trace_on() && !weir__race_on() && !weir__capture_on(rank->dev) &&
            !atomic_load_explicit(&rank->group->broken, memory_order_acquire);
 }

@@ -1,12 +1,13 @@
 /* Elementwise operators on any views, into new tensors and into views. */
 #include "conformance/eager/eager.h"
 
-#define NAMES(X)                                                                            \
-    X(add)                                                                                  \
-    X(sub)                                                                                  \
-    X(mul)                                                                                  \
-    X(div)                                                                                  \
-    X(maximum) X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) \
+#define NAMES(X)                                                                 \
+    X(add)                                                                       \
+    X(sub)                                                                       \
+    X(mul)                                                                       \
+    X(div)                                                                       \
+    X(maximum)                                                                   \
+    X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) \
         X(bitwise_right_shift)
 #define ENUM(name) OP_##name,
 #define ROW(name) \
