@@ -1,14 +1,11 @@
 /* Elementwise operators on any views, into new tensors and into views. */
 #include "conformance/eager/eager.h"
 
-#define NAMES(X)                                                                 \
-    X(add)                                                                       \
-    X(sub)                                                                       \
-    X(mul)                                                                       \
-    X(div)                                                                       \
-    X(maximum)                                                                   \
-    X(minimum) X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_left_shift) \
-        X(bitwise_right_shift)
+/* clang-format off */
+#define NAMES(X)                                                                   \
+    X(add) X(sub) X(mul) X(div) X(maximum) X(minimum) X(bitwise_and) X(bitwise_or) \
+    X(bitwise_xor) X(bitwise_left_shift) X(bitwise_right_shift)
+/* clang-format on */
 #define ENUM(name) OP_##name,
 #define ROW(name) \
     {weir_##name, weir_##name##_into, weir_##name##_scalar, weir_##name##_scalar_into},
