@@ -391,7 +391,7 @@ TEST(groups, captured_collectives_are_predicted_as_they_run)
         CHECK_STATUS(weir__predict((weir_graph *[]){g[0], g[0], g[0]}, 3,
                                    &(struct weir__predict_options){0}, &all),
                      WEIR_EINVAL);
-        CHECK_STR(weir_last_error(), "the 2 ranks of group 'tp', and the run has 3");
+        CHECK_STR(weir_last_error(), "the 2 ranks of group 'tp', but the run has 3");
         for (int r = 0; r < RANKS; r++) {
             weir_graph_destroy(g[r]);
             weir_plan_destroy(plan[r]);

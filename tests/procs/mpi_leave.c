@@ -150,7 +150,7 @@ TEST(procs_mpi, a_rank_that_miscounts_before_the_group_is_made_breaks_it_everywh
 
     mpi_launch(&open_mpi, 2, "miscounts_early", text, sizeof text);
     test_note("%.400s", text);
-    for (const char *at = text; (at = strstr(at, "rank 1 says that it sent 0 messages")); at++)
+    for (const char *at = text; (at = strstr(at, "rank 1 says that it has sent 0 messages")); at++)
         said++;
     CHECK_EQ(said, 2);
 }
@@ -197,6 +197,6 @@ TEST(procs_mpi, a_rank_that_miscounts_what_it_sent_breaks_the_group)
 
     mpi_launch(&open_mpi, 2, "miscounts", text, sizeof text);
     test_note("%.600s", text);
-    CHECK_STR(text, "group 'world': rank 1 says that it sent 0 messages, but 0 have come, and 1000 "
+    CHECK_STR(text, "group 'world': rank 1 says that it has sent 0 messages, but 0 have come, and 1000 "
                     "were announced before");
 }
