@@ -197,6 +197,8 @@ TEST(procs_mpi, a_rank_that_miscounts_what_it_sent_breaks_the_group)
 
     mpi_launch(&open_mpi, 2, "miscounts", text, sizeof text);
     test_note("%.600s", text);
-    CHECK_STR(text, "group 'world': rank 1 says that it has sent 0 messages, but 0 have come, and 1000 "
-                    "were announced before");
+    CHECK_STR(
+        text,
+        "group 'world': rank 1 says that it has sent 0 messages, but 0 have arrived and it has "
+        "announced 1000 before");
 }
