@@ -415,7 +415,7 @@ static void run_taps(struct strip *s, const struct weir__conv_part *p)
 }
 
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
-#include "ops/host/conv/beside.h"
+#include "ops/host/conv/depthwise.h"
 #endif
 
 /* ---- choice of the variant ---- */
@@ -444,10 +444,10 @@ static void conv(const struct weir__conv *c, const struct weir__conv_part *p, vo
     bool copied = size_strip(&s, rows, cols, INT32_MAX);
     void (*run)(struct strip *, const struct weir__conv_part *) = run_direct;
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
-    const int64_t side = beside_rows(c, p);
+    const int64_t side = depthwise_rows(c, p);
 
     if (side) {
-        conv_beside(&s, p, side);
+        conv_depthwise(&s, p, side);
         return;
     }
 #endif

@@ -1,28 +1,29 @@
-/* One filter a group, for AVX-512: 16 groups side by side, one in each lane.
+/* Depthwise convolution (one filter per group) with AVX-512: 16 groups at once, one per lane.
  *
- * The copy of a strip has the 16 channels of a place one behind the other, so that whatever the
- * size of the image no lane is idle and no load crosses a cache line. The order of the sums is that
- * of lone_tile. Included by conv_real.h.
+ * The copy of a strip interleaves the 16 channels: those of one place are adjacent. So no lane is
+ * idle and no load crosses a cache line, whatever the size of the image. The order of the sums is
+ * that of lone_tile. Included by conv_real.h.
  */
-#ifndef WEIR_OPS_HOST_BESIDE_H
-#define WEIR_OPS_HOST_BESIDE_H
+#ifndef WEIR_OPS_HOST_CONV_DEPTHWISE_H
+#define WEIR_OPS_HOST_CONV_DEPTHWISE_H
 
 enum {
-    BESIDE = 16,       /* groups */
-    BESIDE_LEAST = 6,  /* groups for which it pays on narrow images */
-    BESIDE_PLACES = 8, /* of the output at a time */
-    BESIDE_TAPS = 2048,
-    BESIDE_BYTES = 256 << 10, /* of a copy, and of its sums; both stay in the second-level cache */
+    DEPTHWISE_GROUPS = 16, /* groups */
+    DEPTHWISE_LEAST = 6,   /* fewest groups for which it pays on narrow images */
+    DEPTHWISE_PLACES = 8,  /* places of the output at a time */
+    DEPTHWISE_TAPS = 2048,
+    DEPTHWISE_BYTES =
+        256 << 10, /* size of a copy, and of its sums; both fit the second-level cache */
 };
 
-/* Groups unit .. unit + count of an image. */
-struct beside {
+/* The work on groups unit .. unit + count of an image. */
+struct depthwise {
     struct strip *s;
     int64_t count;
     int64_t lines, cols; /* of the copy, with the padding */
-    int64_t begin, end;  /* rows of the image that it has */
-    real *weight;        /* [taps][BESIDE] */
-    real *sums, *rows;   /* [rows * ow][BESIDE], [BESIDE][rows * ow] */
+    int64_t begin, end;  /* the rows of the image in the copy */
+    real *weight;        /* [taps][DEPTHWISE_GROUPS] */
+    real *sums, *rows;   /* [rows * ow][DEPTHWISE_GROUPS], [DEPTHWISE_GROUPS][rows * ow] */
 };
 
 /* Lines and columns of a copy without phases. */
@@ -31,20 +32,21 @@ static int64_t reach(int64_t n, int64_t stride, int64_t kernel, int64_t dilation
     return (n - 1) * stride + (kernel - 1) * dilation + 1;
 }
 
-/* The rows of a strip; 0 where this does not serve. Dilations and strides are within an image, and
- * an image with its padding is smaller than 2^31. */
-static int64_t beside_rows(const struct weir__conv *c, const struct weir__conv_part *p)
+/* Returns the number of rows of a strip; 0 if this variant cannot be used. Dilations and strides
+ * are within an image, and an image with its padding is smaller than 2^31. */
+static int64_t depthwise_rows(const struct weir__conv *c, const struct weir__conv_part *p)
 {
-    const int64_t rows = p->n1 - p->n0, place = BESIDE * (int64_t)sizeof(real);
+    const int64_t rows = p->n1 - p->n0, place = DEPTHWISE_GROUPS * (int64_t)sizeof(real);
     const int64_t cols = reach(c->ow, c->stride[1], c->kw, c->dilation[1]);
     const int64_t least = reach(1, 1, c->kh, c->dilation[0]);
-    const int64_t lines = BESIDE_BYTES / place / weir__max(cols, weir__max(c->ow, c->w));
+    const int64_t lines = DEPTHWISE_BYTES / place / weir__max(cols, weir__max(c->ow, c->w));
     int64_t most;
 
     if (c->channels != 1 || c->outputs != 1 || c->oh == 1 || c->x_step[3] != 1 ||
-        c->x_step[2] != c->w || c->kh * c->kw > BESIDE_TAPS || rows < 1)
+        c->x_step[2] != c->w || c->kh * c->kw > DEPTHWISE_TAPS || rows < 1)
         return 0;
-    if (weir__min(p->unit1 - p->unit0, c->groups) < (c->ow < 2 * LANES ? BESIDE_LEAST : BESIDE))
+    if (weir__min(p->unit1 - p->unit0, c->groups) <
+        (c->ow < 2 * LANES ? DEPTHWISE_LEAST : DEPTHWISE_GROUPS))
         return 0;
     if (lines < least)
         return 0;
@@ -54,7 +56,7 @@ static int64_t beside_rows(const struct weir__conv *c, const struct weir__conv_p
     return weir__div_up(rows, weir__div_up(rows, most));
 }
 
-/* A square of 16 by 16. */
+/* Transposes a square of 16 by 16. */
 ALWAYS_INLINE void turn_square(__m512 r[16])
 {
     __m512 t[16];
@@ -103,32 +105,34 @@ ALWAYS_INLINE __m512 load_lanes(const char *from, int64_t at, __mmask16 in, weir
     return _mm512_maskz_loadu_ps(in, (const float *)from + at);
 }
 
-/* n elements of each group, `step` elements apart, as vectors of one element of all groups: element
- * i goes to dst + to[i], or to dst + i * BESIDE without `to`. */
+/* Interleaves n elements of each group; groups are `step` elements apart. Element i of all groups
+ * is stored at dst + to[i], or at dst + i * DEPTHWISE_GROUPS if `to` is NULL. */
 ALWAYS_INLINE void spread(real *dst, const int32_t *to, const char *from, int64_t step, int64_t n,
                           int64_t count, weir_dtype dtype)
 {
-    for (int64_t i = 0; i < n; i += BESIDE) {
-        const int64_t some = weir__min(BESIDE, n - i);
+    for (int64_t i = 0; i < n; i += DEPTHWISE_GROUPS) {
+        const int64_t some = weir__min(DEPTHWISE_GROUPS, n - i);
         const __mmask16 in = (__mmask16)((1u << some) - 1);
         __m512 r[16];
 
 #pragma GCC unroll 16
-        for (int64_t g = 0; g < BESIDE; g++) /* lanes beyond compute what the last one does */
+        for (int64_t g = 0; g < DEPTHWISE_GROUPS;
+             g++) /* lanes past `count` repeat the last group */
             r[g] = load_lanes(from, weir__min(g, count - 1) * step + i, in, dtype);
         turn_square(r);
-        if (some == BESIDE) {
+        if (some == DEPTHWISE_GROUPS) {
 #pragma GCC unroll 16
-            for (int64_t q = 0; q < BESIDE; q++)
-                _mm512_store_ps(dst + (to ? to[i + q] : (i + q) * BESIDE), r[q]);
+            for (int64_t q = 0; q < DEPTHWISE_GROUPS; q++)
+                _mm512_store_ps(dst + (to ? to[i + q] : (i + q) * DEPTHWISE_GROUPS), r[q]);
         } else {
-            _Alignas(64) real rest[BESIDE][BESIDE];
+            _Alignas(64) real rest[DEPTHWISE_GROUPS][DEPTHWISE_GROUPS];
 
 #pragma GCC unroll 16
-            for (int64_t q = 0; q < BESIDE; q++)
+            for (int64_t q = 0; q < DEPTHWISE_GROUPS; q++)
                 _mm512_store_ps(rest[q], r[q]);
             for (int64_t q = 0; q < some; q++)
-                _mm512_store_ps(dst + (to ? to[i + q] : (i + q) * BESIDE), _mm512_load_ps(rest[q]));
+                _mm512_store_ps(dst + (to ? to[i + q] : (i + q) * DEPTHWISE_GROUPS),
+                                _mm512_load_ps(rest[q]));
         }
     }
 }
@@ -144,9 +148,9 @@ static void spread_typed(real *dst, const int32_t *to, const char *from, int64_t
         spread(dst, to, from, step, n, count, WEIR_F32);
 }
 
-/* Offsets of taps, and of the image's places after them; and the zeros around those, which no image
- * changes. */
-static void lay_beside_out(struct beside *b)
+/* Sets the offsets of the kernel's elements, then those of the image's places, and zeroes the copy:
+ * loading an image leaves the padding zero. */
+static void lay_out_depthwise(struct depthwise *b)
 {
     const struct strip *s = b->s;
     const struct weir__conv *c = s->c;
@@ -158,20 +162,21 @@ static void lay_beside_out(struct beside *b)
     b->end = weir__max(b->begin, weir__min(c->h, top + b->lines));
     for (int64_t ky = 0; ky < c->kh; ky++)
         for (int64_t kx = 0; kx < c->kw; kx++)
-            *at++ = (int32_t)((ky * c->dilation[0] * b->cols + kx * c->dilation[1]) * BESIDE);
-    memset(s->copy, 0, (size_t)(b->lines * b->cols * BESIDE) * sizeof(real));
+            *at++ =
+                (int32_t)((ky * c->dilation[0] * b->cols + kx * c->dilation[1]) * DEPTHWISE_GROUPS);
+    memset(s->copy, 0, (size_t)(b->lines * b->cols * DEPTHWISE_GROUPS) * sizeof(real));
     for (int64_t y = b->begin; y < b->end; y++)
         for (int64_t x = 0; x < c->w; x++) {
             const int64_t column = x + c->padding[1];
 
-            /* columns that no tap reads go where nothing is read */
+            /* columns that no kernel element reads go to a place that is never read */
             *at++ =
                 (int32_t)((column < b->cols ? (y - top) * b->cols + column : b->lines * b->cols) *
-                          BESIDE);
+                          DEPTHWISE_GROUPS);
         }
 }
 
-static void load_beside(const struct beside *b)
+static void load_depthwise(const struct depthwise *b)
 {
     const struct strip *s = b->s;
     const struct weir__conv *c = s->c;
@@ -185,36 +190,36 @@ static void load_beside(const struct beside *b)
         return;
     }
     for (int64_t k = 0; k < s->taps; k++)
-        for (int64_t g = 0; g < BESIDE; g++)
-            b->weight[k * BESIDE + g] = load_one(weight,
-                                                 weir__min(g, b->count - 1) * step[0] +
-                                                     k / c->kw * step[2] + k % c->kw * step[3],
-                                                 c->dtype);
+        for (int64_t g = 0; g < DEPTHWISE_GROUPS; g++)
+            b->weight[k * DEPTHWISE_GROUPS + g] = load_one(
+                weight,
+                weir__min(g, b->count - 1) * step[0] + k / c->kw * step[2] + k % c->kw * step[3],
+                c->dtype);
 }
 
 /* ---- sums ---- */
 
-/* `n` places of a row of the output, `next` elements apart in the copy; constants where it is
- * called. */
+/* Computes `n` places of a row of the output, which are `next` elements apart in the copy. Both are
+ * constants at each call. */
 ALWAYS_INLINE void sum_places(int n, int64_t next, const struct strip *s, const real *weight,
                               const real *from, __m512 bias, bool biased, real *to)
 {
     const int32_t *at = s->at;
     const int64_t taps = s->taps;
-    __m512 sum[BESIDE_PLACES] = {0};
+    __m512 sum[DEPTHWISE_PLACES] = {0};
 
     for (int64_t k = 0; k < taps;) {
         const int64_t chunk = weir__min(CHUNK - k % CHUNK, taps - k);
         const int64_t stop = k + weir__min(STRETCH, chunk);
         const bool first = k == 0;
-        __m512 acc[BESIDE_PLACES];
+        __m512 acc[DEPTHWISE_PLACES];
 
 #pragma GCC unroll 8
         for (int v = 0; v < n; v++)
             acc[v] = _mm512_setzero_ps();
         for (; k < stop; k++) {
             const real *row = from + at[k];
-            const __m512 w = _mm512_load_ps(weight + k * BESIDE);
+            const __m512 w = _mm512_load_ps(weight + k * DEPTHWISE_GROUPS);
 
 #pragma GCC unroll 8
             for (int v = 0; v < n; v++)
@@ -226,17 +231,17 @@ ALWAYS_INLINE void sum_places(int n, int64_t next, const struct strip *s, const 
     }
 #pragma GCC unroll 8
     for (int v = 0; v < n; v++)
-        _mm512_store_ps(to + v * BESIDE, biased ? _mm512_add_ps(sum[v], bias) : sum[v]);
+        _mm512_store_ps(to + v * DEPTHWISE_GROUPS, biased ? _mm512_add_ps(sum[v], bias) : sum[v]);
 }
 
-/* A row of the output in parts of much the same size. */
+/* Computes a row of the output in parts of nearly equal size. */
 ALWAYS_INLINE void sum_row(int64_t next, const struct strip *s, const real *weight,
                            const real *from, __m512 bias, bool biased, real *to)
 {
     const int64_t cols = s->cols;
-    const int64_t most = weir__div_up(cols, weir__div_up(cols, BESIDE_PLACES));
+    const int64_t most = weir__div_up(cols, weir__div_up(cols, DEPTHWISE_PLACES));
 
-    for (int64_t x = 0; x < cols; x += most, from += most * next, to += most * BESIDE)
+    for (int64_t x = 0; x < cols; x += most, from += most * next, to += most * DEPTHWISE_GROUPS)
         switch (weir__min(most, cols - x)) {
         case 1:
             sum_places(1, next, s, weight, from, bias, biased, to);
@@ -264,12 +269,13 @@ ALWAYS_INLINE void sum_row(int64_t next, const struct strip *s, const real *weig
         }
 }
 
-static void sum_beside(const struct beside *b)
+static void sum_depthwise(const struct depthwise *b)
 {
     const struct strip *s = b->s;
     const struct weir__conv *c = s->c;
-    const int64_t next = c->stride[1] * BESIDE, down = c->stride[0] * b->cols * BESIDE;
-    _Alignas(64) real lanes[BESIDE] = {0};
+    const int64_t next = c->stride[1] * DEPTHWISE_GROUPS,
+                  down = c->stride[0] * b->cols * DEPTHWISE_GROUPS;
+    _Alignas(64) real lanes[DEPTHWISE_GROUPS] = {0};
     __m512 bias;
 
     for (int64_t g = 0; c->bias && g < b->count; g++)
@@ -277,36 +283,36 @@ static void sum_beside(const struct beside *b)
     bias = _mm512_load_ps(lanes);
     for (int64_t y = 0; y < s->rows; y++) {
         const real *from = s->copy + y * down;
-        real *to = b->sums + y * s->cols * BESIDE;
+        real *to = b->sums + y * s->cols * DEPTHWISE_GROUPS;
 
-        if (next == BESIDE)
-            sum_row(BESIDE, s, b->weight, from, bias, c->bias, to);
-        else if (next == 2 * BESIDE)
-            sum_row(2 * BESIDE, s, b->weight, from, bias, c->bias, to);
+        if (next == DEPTHWISE_GROUPS)
+            sum_row(DEPTHWISE_GROUPS, s, b->weight, from, bias, c->bias, to);
+        else if (next == 2 * DEPTHWISE_GROUPS)
+            sum_row(2 * DEPTHWISE_GROUPS, s, b->weight, from, bias, c->bias, to);
         else
             sum_row(next, s, b->weight, from, bias, c->bias, to);
     }
 }
 
-/* The sums of each group as rows of n. */
+/* Separates the interleaved sums: one row of n per group. */
 static void gather_rows(real *dst, int64_t step, const real *sums, int64_t n, int64_t count)
 {
-    for (int64_t i = 0; i < n; i += BESIDE) {
-        const __mmask16 in = (__mmask16)((1u << weir__min(BESIDE, n - i)) - 1);
+    for (int64_t i = 0; i < n; i += DEPTHWISE_GROUPS) {
+        const __mmask16 in = (__mmask16)((1u << weir__min(DEPTHWISE_GROUPS, n - i)) - 1);
         __m512 r[16];
 
 #pragma GCC unroll 16
-        for (int64_t q = 0; q < BESIDE; q++)
-            r[q] = _mm512_load_ps(sums + (i + q) * BESIDE);
+        for (int64_t q = 0; q < DEPTHWISE_GROUPS; q++)
+            r[q] = _mm512_load_ps(sums + (i + q) * DEPTHWISE_GROUPS);
         turn_square(r);
 #pragma GCC unroll 16
-        for (int64_t g = 0; g < BESIDE; g++)
+        for (int64_t g = 0; g < DEPTHWISE_GROUPS; g++)
             if (g < count)
                 _mm512_mask_storeu_ps(dst + g * step + i, in, r[g]);
     }
 }
 
-static void store_beside(const struct beside *b)
+static void store_depthwise(const struct depthwise *b)
 {
     const struct strip *s = b->s;
     const struct weir__conv *c = s->c;
@@ -323,25 +329,26 @@ static void store_beside(const struct beside *b)
         store_row(out + g * plane * size, 1, c->dtype, b->rows + g * n, n);
 }
 
-static void conv_beside(struct strip *s, const struct weir__conv_part *p, int64_t rows)
+static void conv_depthwise(struct strip *s, const struct weir__conv_part *p, int64_t rows)
 {
     const struct weir__conv *c = s->c;
-    const int64_t room = (rows * c->ow + BESIDE) * BESIDE;
-    struct beside b = {.s = s, .weight = s->local};
+    const int64_t room = (rows * c->ow + DEPTHWISE_GROUPS) * DEPTHWISE_GROUPS;
+    struct depthwise b = {.s = s, .weight = s->local};
 
     b.cols = reach(c->ow, c->stride[1], c->kw, c->dilation[1]);
-    b.sums = b.weight + s->taps * BESIDE + BESIDE * BESIDE;
+    b.sums = b.weight + s->taps * DEPTHWISE_GROUPS + DEPTHWISE_GROUPS * DEPTHWISE_GROUPS;
     b.rows = b.sums + room;
     s->cols = c->ow;
     for (s->y0 = p->n0; s->y0 < p->n1; s->y0 += rows) {
         s->rows = weir__min(rows, p->n1 - s->y0);
-        lay_beside_out(&b);
+        lay_out_depthwise(&b);
         for (int64_t unit = p->unit0; unit < p->unit1; unit += b.count) {
             go_to_unit(s, unit);
-            b.count = weir__min(p->unit1 - unit, weir__min(BESIDE, c->groups - unit % c->groups));
-            load_beside(&b);
-            sum_beside(&b);
-            store_beside(&b);
+            b.count = weir__min(p->unit1 - unit,
+                                weir__min(DEPTHWISE_GROUPS, c->groups - unit % c->groups));
+            load_depthwise(&b);
+            sum_depthwise(&b);
+            store_depthwise(&b);
         }
     }
 }
