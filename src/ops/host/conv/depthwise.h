@@ -115,9 +115,9 @@ ALWAYS_INLINE void spread(real *dst, const int32_t *to, const char *from, int64_
         const __mmask16 in = (__mmask16)((1u << some) - 1);
         __m512 r[16];
 
+        /* Lanes past `count` repeat the last group. */
 #pragma GCC unroll 16
-        for (int64_t g = 0; g < DEPTHWISE_GROUPS;
-             g++) /* lanes past `count` repeat the last group */
+        for (int64_t g = 0; g < DEPTHWISE_GROUPS; g++)
             r[g] = load_lanes(from, weir__min(g, count - 1) * step + i, in, dtype);
         turn_square(r);
         if (some == DEPTHWISE_GROUPS) {
