@@ -3,26 +3,25 @@
 #ifndef WEIRPY_OPS_DOCS_H
 #define WEIRPY_OPS_DOCS_H
 
-#define DOC_argmax                                                 \
-    "argmax(x, dim=None, keepdim=False) -> Tensor\n"               \
-    "\n"                                                           \
-    "Where the largest value is (int64), along a dim or in all.\n" \
-    "\n"                                                           \
-    ">>> weir.argmax(weir.tensor([1.0, 3.0, 2.0])).item()\n"       \
+#define DOC_argmax                                                                  \
+    "argmax(x, dim=None, keepdim=False) -> Tensor\n"                                \
+    "\n"                                                                            \
+    "The index of the largest value (int64), along a dim or in the whole tensor.\n" \
+    "\n"                                                                            \
+    ">>> weir.argmax(weir.tensor([1.0, 3.0, 2.0])).item()\n"                        \
     "1"
 #define DOC_argsort                                             \
     "argsort(x, dim=-1, descending=False) -> Tensor\n"          \
     "\n"                                                        \
-    "The indices that sort; stable."                            \
+    "The indices that sort x along dim; stable."                \
     "\n\n"                                                      \
     ">>> weir.argsort(weir.tensor([3.0, 1.0, 2.0])).tolist()\n" \
     "[1, 2, 0]\n"
 #define DOC_attention                                                                       \
     "attention(q, k, v, mask=None, causal=False, scale=None, rows_first=False) -> Tensor\n" \
     "\n"                                                                                    \
-    "softmax(q k' * scale + mask) v; heads of k and v that divide q's are shared. With "    \
-    "rows_first\n"                                                                          \
-    "the result is [..., rows, heads, columns]."                                            \
+    "softmax(q k' * scale + mask) v; k and v may have fewer heads: a divisor of\n"          \
+    "q's number. With rows_first the result is [..., rows, heads, columns]."                \
     "\n\n"                                                                                  \
     ">>> q = weir.ones((1, 2, 4))\n"                                                        \
     ">>> weir.attention(q, q, q, causal=True).shape\n"                                      \
@@ -57,26 +56,26 @@
     "\n\n"                                                                                \
     ">>> weir.conv2d(weir.ones((1, 1, 4, 4)), weir.ones((1, 1, 3, 3))).tolist()\n"        \
     "[[[[9.0, 9.0], [9.0, 9.0]]]]\n"
-#define DOC_copy_                                                               \
-    "copy_(x, source) -> Tensor\n"                                              \
-    "\n"                                                                        \
-    "Takes the source's values, broadcast, in place; also from another device." \
-    "\n\n"                                                                      \
-    ">>> weir.copy_(weir.zeros((2, 2)), weir.tensor([1.0, 2.0])).tolist()\n"    \
+#define DOC_copy_                                                                         \
+    "copy_(x, source) -> Tensor\n"                                                        \
+    "\n"                                                                                  \
+    "Writes the source's values, broadcast, into x; the source may be on another device." \
+    "\n\n"                                                                                \
+    ">>> weir.copy_(weir.zeros((2, 2)), weir.tensor([1.0, 2.0])).tolist()\n"              \
     "[[1.0, 2.0], [1.0, 2.0]]\n"
-#define DOC_cummax                                                                            \
-    "cummax(x, dim=-1) -> (Tensor, Tensor)\n"                                                 \
-    "\n"                                                                                      \
-    "The largest along dim up to each element, and where it was: the last of equal values.\n" \
-    "\n"                                                                                      \
-    ">>> [t.tolist() for t in weir.cummax(weir.tensor([1, 3, 2, 3]))]\n"                      \
+#define DOC_cummax                                                                               \
+    "cummax(x, dim=-1) -> (Tensor, Tensor)\n"                                                    \
+    "\n"                                                                                         \
+    "The largest value along dim up to each element, and its index: the last of equal values.\n" \
+    "\n"                                                                                         \
+    ">>> [t.tolist() for t in weir.cummax(weir.tensor([1, 3, 2, 3]))]\n"                         \
     "[[1, 3, 3, 3], [0, 1, 1, 3]]"
-#define DOC_cummin                                                                             \
-    "cummin(x, dim=-1) -> (Tensor, Tensor)\n"                                                  \
-    "\n"                                                                                       \
-    "The smallest along dim up to each element, and where it was: the last of equal values.\n" \
-    "\n"                                                                                       \
-    ">>> [t.tolist() for t in weir.cummin(weir.tensor([2, 1, 3, 1]))]\n"                       \
+#define DOC_cummin                                                                                \
+    "cummin(x, dim=-1) -> (Tensor, Tensor)\n"                                                     \
+    "\n"                                                                                          \
+    "The smallest value along dim up to each element, and its index: the last of equal values.\n" \
+    "\n"                                                                                          \
+    ">>> [t.tolist() for t in weir.cummin(weir.tensor([2, 1, 3, 1]))]\n"                          \
     "[[2, 1, 1, 1], [0, 1, 1, 3]]"
 #define DOC_cumprod                                                       \
     "cumprod(x, dim=-1) -> Tensor\n"                                      \
@@ -95,26 +94,26 @@
 #define DOC_embedding                                           \
     "embedding(table, indices) -> Tensor\n"                     \
     "\n"                                                        \
-    "Rows of the table."                                        \
+    "Selects rows of the table by index."                       \
     "\n\n"                                                      \
     ">>> table = weir.tensor([[1.0, 2.0], [3.0, 4.0]])\n"       \
     ">>> weir.embedding(table, weir.tensor([1, 0])).tolist()\n" \
     "[[3.0, 4.0], [1.0, 2.0]]\n"
-#define DOC_expert_choice                                                                          \
-    "expert_choice(logits, k, bias=None, groups=1, group_k=None, sigmoid=False,\n"                 \
-    "              best_two=False, renormalise=False, outside=0.0, eps=0.0, scale=1.0)\n"          \
-    "    -> (weights, experts)\n"                                                                  \
-    "\n"                                                                                           \
-    "The k experts of each token. Scores are the softmax of its logits or, with sigmoid, the\n"    \
-    "sigmoid of each; bias is added to them for the choice alone. Of groups of experts only the\n" \
-    "best group_k are chosen from: one counts as its best expert or, with best_two, as the sum "   \
-    "of\n"                                                                                         \
-    "its two best; the experts of others count as outside. Weights are float32 (float64 for\n"     \
-    "float64), experts int64.\n"                                                                   \
-    "\n"                                                                                           \
-    ">>> weights, experts = weir.expert_choice(weir.tensor([[0.0, 2.0, 1.0]]), 1, "                \
-    "renormalise=True)\n"                                                                          \
-    ">>> weights.tolist(), experts.tolist()\n"                                                     \
+#define DOC_expert_choice                                                                         \
+    "expert_choice(logits, k, bias=None, groups=1, group_k=None, sigmoid=False,\n"                \
+    "              best_two=False, renormalise=False, outside=0.0, eps=0.0, scale=1.0)\n"         \
+    "    -> (weights, experts)\n"                                                                 \
+    "\n"                                                                                          \
+    "The k experts of each token. Scores are the softmax of its logits or, with sigmoid, the\n"   \
+    "sigmoid of each; bias is added for the choice only. With groups, the best group_k groups\n"  \
+    "are chosen first: a group is ranked by its best expert or, with best_two, by the sum of "    \
+    "its\n"                                                                                       \
+    "two best. Experts of the other groups get the score outside. Weights are float32 (float64\n" \
+    "for float64), experts int64.\n"                                                              \
+    "\n"                                                                                          \
+    ">>> weights, experts = weir.expert_choice(weir.tensor([[0.0, 2.0, 1.0]]), 1, "               \
+    "renormalise=True)\n"                                                                         \
+    ">>> weights.tolist(), experts.tolist()\n"                                                    \
     "([[1.0]], [[1]])"
 #define DOC_expert_order                                                                        \
     "expert_order(experts, n, k=1) -> (order, places, ends)\n"                                  \
@@ -143,7 +142,7 @@
 #define DOC_fill_                                    \
     "fill_(x, value) -> Tensor\n"                    \
     "\n"                                             \
-    "Every element becomes the value, in place."     \
+    "Sets every element to the value, in place."     \
     "\n\n"                                           \
     ">>> weir.fill_(weir.empty((2,)), 3).tolist()\n" \
     "[3.0, 3.0]\n"
@@ -177,7 +176,7 @@
 #define DOC_layer_norm                                                 \
     "layer_norm(x, weight=None, bias=None, eps=1e-5) -> Tensor\n"      \
     "\n"                                                               \
-    "Normalised over the last dim."                                    \
+    "Normalises over the last dim."                                    \
     "\n\n"                                                             \
     ">>> weir.layer_norm(weir.tensor([[1.0, 3.0]]), eps=0).tolist()\n" \
     "[[-1.0, 1.0]]\n"
@@ -250,7 +249,7 @@
 #define DOC_permute                                             \
     "permute(x, dims) -> Tensor\n"                              \
     "\n"                                                        \
-    "Dims in another order: a view."                            \
+    "A view with the dims in another order."                    \
     "\n\n"                                                      \
     ">>> weir.permute(weir.ones((2, 3, 4)), (2, 0, 1)).shape\n" \
     "(4, 2, 3)\n"
@@ -265,7 +264,7 @@
 #define DOC_rms_norm                                                 \
     "rms_norm(x, weight=None, eps=1e-6) -> Tensor\n"                 \
     "\n"                                                             \
-    "Divided by the root mean square of the last dim."               \
+    "Divides by the root mean square over the last dim."             \
     "\n\n"                                                           \
     ">>> weir.rms_norm(weir.tensor([[3.0, 3.0]]), eps=0).tolist()\n" \
     "[[1.0, 1.0]]\n"
@@ -312,7 +311,7 @@
 #define DOC_sort                                               \
     "sort(x, dim=-1, descending=False) -> (values, indices)\n" \
     "\n"                                                       \
-    "Sorted along dim; stable.\n"                              \
+    "Sorts along dim; stable.\n"                               \
     "\n"                                                       \
     ">>> weir.sort(weir.tensor([2.0, 1.0]))[0].tolist()\n"     \
     "[1.0, 2.0]"
@@ -334,7 +333,7 @@
 #define DOC_transpose                                              \
     "transpose(x, dim0, dim1) -> Tensor\n"                         \
     "\n"                                                           \
-    "Two dims swapped: a view.\n"                                  \
+    "A view with two dims swapped.\n"                              \
     "\n"                                                           \
     ">>> weir.tensor([[1, 2], [3, 4]]).transpose(0, 1).tolist()\n" \
     "[[1, 3], [2, 4]]"
@@ -346,16 +345,15 @@
     ">>> x = weir.empty((100,)).uniform_(1, 2, 3)\n"                          \
     ">>> 2 <= x.min().item() <= x.max().item() < 3\n"                         \
     "True\n"
-#define DOC_wait_tensor                                                                   \
-    "wait_tensor(self, dependency) -> Tensor\n"                                           \
-    "\n"                                                                                  \
-    "Everything that uses self afterwards, on any stream, runs after the work that made " \
-    "dependency."                                                                         \
-    "\n\n"                                                                                \
-    ">>> a = weir.ones((2, 2))\n"                                                         \
-    ">>> with weir.scope.npu_stream_switch('side'):\n"                                    \
-    "...     b = a @ a\n"                                                                 \
-    ">>> weir.wait_tensor(a, b) is a\n"                                                   \
+#define DOC_wait_tensor                                                                     \
+    "wait_tensor(self, dependency) -> Tensor\n"                                             \
+    "\n"                                                                                    \
+    "Every later use of self, on any stream, runs after the work that produced dependency." \
+    "\n\n"                                                                                  \
+    ">>> a = weir.ones((2, 2))\n"                                                           \
+    ">>> with weir.scope.npu_stream_switch('side'):\n"                                      \
+    "...     b = a @ a\n"                                                                   \
+    ">>> weir.wait_tensor(a, b) is a\n"                                                     \
     "True\n"
 
 #endif

@@ -16,68 +16,64 @@
     "\n"                                                                        \
     ">>> weir.add(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
     "[4.0, 6.0]"
-#define DOC_bitwise_and                                                                          \
-    "bitwise_and(a, b, out=None) -> Tensor\n"                                                    \
-    "\n"                                                                                         \
-    "A & b, the bits that both have, broadcast; of bool: both are true. A number may stand for " \
-    "one\n"                                                                                      \
-    "of the two.\n"                                                                              \
-    "\n"                                                                                         \
-    ">>> weir.bitwise_and(weir.tensor([12, 10]), 6).tolist()\n"                                  \
+#define DOC_bitwise_and                                                                        \
+    "bitwise_and(a, b, out=None) -> Tensor\n"                                                  \
+    "\n"                                                                                       \
+    "A & b, bitwise and, broadcast; for bool logical and. A number may stand for one of the\n" \
+    "two.\n"                                                                                   \
+    "\n"                                                                                       \
+    ">>> weir.bitwise_and(weir.tensor([12, 10]), 6).tolist()\n"                                \
     "[4, 2]"
-#define DOC_bitwise_left_shift                                                                    \
-    "bitwise_left_shift(a, b, out=None) -> Tensor\n"                                              \
-    "\n"                                                                                          \
-    "A << b, wrapping, broadcast; 0 where b is negative or no smaller than the type's width. A\n" \
-    "number may stand for one of the two.\n"                                                      \
-    "\n"                                                                                          \
-    ">>> weir.bitwise_left_shift(weir.tensor([1, -3]), 2).tolist()\n"                             \
+#define DOC_bitwise_left_shift                                                             \
+    "bitwise_left_shift(a, b, out=None) -> Tensor\n"                                       \
+    "\n"                                                                                   \
+    "A << b, wrapping, broadcast; 0 where b is negative or at least the type's width. A\n" \
+    "number may stand for one of the two.\n"                                               \
+    "\n"                                                                                   \
+    ">>> weir.bitwise_left_shift(weir.tensor([1, -3]), 2).tolist()\n"                      \
     "[4, -12]"
-#define DOC_bitwise_not                                          \
-    "bitwise_not(x, out=None) -> Tensor\n"                       \
-    "\n"                                                         \
-    "~x, the inverted bits, elementwise; of bool: x is false.\n" \
-    "\n"                                                         \
-    ">>> weir.bitwise_not(weir.tensor([0, 5])).tolist()\n"       \
+#define DOC_bitwise_not                                           \
+    "bitwise_not(x, out=None) -> Tensor\n"                        \
+    "\n"                                                          \
+    "~x, all bits inverted, elementwise; for bool logical not.\n" \
+    "\n"                                                          \
+    ">>> weir.bitwise_not(weir.tensor([0, 5])).tolist()\n"        \
     "[-1, -6]"
-#define DOC_bitwise_or                                                                           \
-    "bitwise_or(a, b, out=None) -> Tensor\n"                                                     \
-    "\n"                                                                                         \
-    "A | b, the bits that one of them has, broadcast; of bool: one is true. A number may stand " \
-    "for\n"                                                                                      \
-    "one of the two.\n"                                                                          \
-    "\n"                                                                                         \
-    ">>> weir.bitwise_or(weir.tensor([12, 10]), 6).tolist()\n"                                   \
+#define DOC_bitwise_or                                                                       \
+    "bitwise_or(a, b, out=None) -> Tensor\n"                                                 \
+    "\n"                                                                                     \
+    "A | b, bitwise or, broadcast; for bool logical or. A number may stand for one of the\n" \
+    "two.\n"                                                                                 \
+    "\n"                                                                                     \
+    ">>> weir.bitwise_or(weir.tensor([12, 10]), 6).tolist()\n"                               \
     "[14, 14]"
-#define DOC_bitwise_right_shift                                                                   \
-    "bitwise_right_shift(a, b, out=None) -> Tensor\n"                                             \
-    "\n"                                                                                          \
-    "A >> b, the sign follows, broadcast; the sign alone where b is negative or no smaller than " \
-    "the\n"                                                                                       \
-    "type's width. A number may stand for one of the two.\n"                                      \
-    "\n"                                                                                          \
-    ">>> weir.bitwise_right_shift(weir.tensor([9, -9]), 2).tolist()\n"                            \
+#define DOC_bitwise_right_shift                                                                    \
+    "bitwise_right_shift(a, b, out=None) -> Tensor\n"                                              \
+    "\n"                                                                                           \
+    "A >> b, arithmetic (fills with the sign bit), broadcast; every bit is the sign bit where b\n" \
+    "is negative or at least the type's width. A number may stand for one of the two.\n"           \
+    "\n"                                                                                           \
+    ">>> weir.bitwise_right_shift(weir.tensor([9, -9]), 2).tolist()\n"                             \
     "[2, -3]"
-#define DOC_bitwise_xor                                                                          \
-    "bitwise_xor(a, b, out=None) -> Tensor\n"                                                    \
-    "\n"                                                                                         \
-    "A ^ b, the bits that one of them has alone, broadcast; of bool: they differ. A number may " \
-    "stand\n"                                                                                    \
-    "for one of the two.\n"                                                                      \
-    "\n"                                                                                         \
-    ">>> weir.bitwise_xor(weir.tensor([12, 10]), 6).tolist()\n"                                  \
+#define DOC_bitwise_xor                                                                         \
+    "bitwise_xor(a, b, out=None) -> Tensor\n"                                                   \
+    "\n"                                                                                        \
+    "A ^ b, bitwise exclusive or, broadcast; for bool logical. A number may stand for one of\n" \
+    "the two.\n"                                                                                \
+    "\n"                                                                                        \
+    ">>> weir.bitwise_xor(weir.tensor([12, 10]), 6).tolist()\n"                                 \
     "[10, 12]"
-#define DOC_cast                                                           \
-    "cast(x, dtype) -> Tensor\n"                                           \
-    "\n"                                                                   \
-    "The values in another type; the tensor itself if it has that type.\n" \
-    "\n"                                                                   \
-    ">>> weir.cast(weir.tensor([1.7]), weir.int32).tolist()\n"             \
+#define DOC_cast                                                                            \
+    "cast(x, dtype) -> Tensor\n"                                                            \
+    "\n"                                                                                    \
+    "Converts the values to another type; returns the tensor itself if it has that type.\n" \
+    "\n"                                                                                    \
+    ">>> weir.cast(weir.tensor([1.7]), weir.int32).tolist()\n"                              \
     "[1]"
 #define DOC_clamp                                               \
     "clamp(x, low=None, high=None) -> Tensor\n"                 \
     "\n"                                                        \
-    "Values held between two bounds.\n"                         \
+    "Limits values to the range between two bounds.\n"          \
     "\n"                                                        \
     ">>> weir.clamp(weir.tensor([-1.0, 5.0]), 0, 2).tolist()\n" \
     "[0.0, 2.0]"
@@ -152,19 +148,20 @@
     "\n"                                                                       \
     ">>> weir.lt(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n" \
     "[True, True]"
-#define DOC_maximum                                                                  \
-    "maximum(a, b, out=None) -> Tensor\n"                                            \
-    "\n"                                                                             \
-    "The larger; NaN if one is, broadcast. A number may stand for one of the two.\n" \
-    "\n"                                                                             \
-    ">>> weir.maximum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"  \
+#define DOC_maximum                                                                                \
+    "maximum(a, b, out=None) -> Tensor\n"                                                          \
+    "\n"                                                                                           \
+    "The larger of a and b; NaN if either is, broadcast. A number may stand for one of the two.\n" \
+    "\n"                                                                                           \
+    ">>> weir.maximum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"                \
     "[3.0, 4.0]"
-#define DOC_minimum                                                                   \
-    "minimum(a, b, out=None) -> Tensor\n"                                             \
-    "\n"                                                                              \
-    "The smaller; NaN if one is, broadcast. A number may stand for one of the two.\n" \
-    "\n"                                                                              \
-    ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"   \
+#define DOC_minimum                                                                           \
+    "minimum(a, b, out=None) -> Tensor\n"                                                     \
+    "\n"                                                                                      \
+    "The smaller of a and b; NaN if either is, broadcast. A number may stand for one of the " \
+    "two.\n"                                                                                  \
+    "\n"                                                                                      \
+    ">>> weir.minimum(weir.tensor([1.0, 2.0]), weir.tensor([3.0, 4.0])).tolist()\n"           \
     "[1.0, 2.0]"
 #define DOC_mul                                                                 \
     "mul(a, b, out=None) -> Tensor\n"                                           \

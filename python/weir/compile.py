@@ -100,8 +100,8 @@ class Compiled:
             for k, (other, other_end) in enumerate(extents):
                 if k != i and first < other_end and other < end:
                     raise InvalidError(
-                        f"argument {i} of {self.function.__name__}, which is written, shares memory with "
-                        f"argument {k}, and not both are contiguous: it needs memory of its own"
+                        f"{self.function.__name__} writes argument {i}, which shares memory with argument {k}, "
+                        f"and not both are contiguous: argument {i} needs memory of its own"
                     )
 
     def _capture(self, structure, leaves):

@@ -244,9 +244,9 @@ void weir__prediction_waits(const struct weir__prediction *p, const struct weir_
             comma = " and ";
         }
     if (next == s)
-        weir__text_add(text, " than the device has free, and nobody will free any");
+        weir__text_add(text, " than the device has free, and no operator will release any");
     else
-        weir__text_add(text, ", of which '%s' on stream '%s' holds some",
+        weir__text_add(text, "; '%s' on stream '%s' holds some of them",
                        weir__predict_node_name(p, next->rank, next->node),
                        weir__predict_stream_name(p, next->rank, next->stream));
 }
