@@ -1,5 +1,5 @@
-/* Arenas of whole huge pages, cut into spans. Neighbours that are free are joined. A request takes
- * the first free span by address, so that the same few pages are used again at every call. */
+/* Arenas of huge pages, divided into spans. Adjacent free spans are merged. A request takes the
+ * first free span by address, so that every call reuses the same few pages. */
 #define _GNU_SOURCE
 #include "results/memory.h"
 
@@ -12,9 +12,9 @@
 #define GRAIN ((size_t)4096)
 #define HUGE_PAGE ((size_t)2 << 20)
 #define ARENA ((size_t)32 << 20)
-/* Free bytes that keep their pages, at most. */
+/* The most free bytes that keep their pages. */
 #define KEEP ((size_t)256 << 20)
-/* An arena goes if it was empty while this many spans were taken. */
+/* An arena is unmapped if it has been empty while this many spans were taken. */
 #define IDLE_TAKES 1024
 
 struct span {
@@ -23,7 +23,7 @@ struct span {
     struct arena *arena;
     struct span *before, *after; /* neighbours in the arena */
     bool used;
-    bool has_pages; /* free: some of its pages may be there */
+    bool has_pages; /* of a free span: some of its pages may be resident */
 };
 
 struct arena {
@@ -31,7 +31,7 @@ struct arena {
     size_t size, used;
     struct span *first;
     struct arena *next;
-    uint64_t empty_since; /* the number of spans that had been taken */
+    uint64_t empty_since; /* the value of `takes` when it became empty */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,7 +57,7 @@ static char *map(size_t size)
         munmap(raw, (size_t)(start - raw));
     if (start < raw + HUGE_PAGE)
         munmap(start + size, (size_t)(raw + HUGE_PAGE - start));
-    madvise(start, size, MADV_HUGEPAGE); /* an offer; the system may decline */
+    madvise(start, size, MADV_HUGEPAGE); /* advice only: a failure does no harm */
     return start;
 }
 
@@ -73,7 +73,7 @@ static struct span *new_span(struct arena *a, char *start, size_t size)
     return s;
 }
 
-/* With room for results that grow. NULL without memory. */
+/* Maps an arena for a span of `size`, with room for results that grow. NULL if out of memory. */
 static struct arena *add_arena(size_t size)
 {
     struct arena *a = calloc(1, sizeof *a), **at = &arenas;
@@ -108,7 +108,7 @@ static void remove_arena(struct arena **at)
     free(a);
 }
 
-/* Removes empty arenas that were so for this many takes. */
+/* Unmaps arenas that have been empty for this many takes. */
 static void remove_empty(uint64_t idle)
 {
     for (struct arena **at = &arenas; *at;)
@@ -118,7 +118,7 @@ static void remove_empty(uint64_t idle)
             at = &(*at)->next;
 }
 
-/* Gives the pages of a free span back. */
+/* Returns the pages of a free span to the system. */
 static void drop_pages(struct span *s)
 {
     if (s->used || !s->has_pages)
@@ -137,7 +137,7 @@ static struct span *find(size_t size)
     return NULL;
 }
 
-/* Leaves the rest of a free span as one of its own, if there is memory to note it. */
+/* Splits the rest off a free span. Without memory for its record the span stays whole. */
 static void cut(struct span *s, size_t size)
 {
     struct span *rest = s->size > size ? new_span(s->arena, s->start + size, s->size - size) : NULL;
@@ -152,7 +152,7 @@ static void cut(struct span *s, size_t size)
     s->size = size;
 }
 
-/* Joins a free span with the one behind it, if that is free. */
+/* Merges a free span with the next one, if that is free too. */
 static void join(struct span *s)
 {
     struct span *next = s->after;
@@ -236,7 +236,7 @@ void result_memory_stats(struct result_memory *out)
     pthread_mutex_unlock(&lock);
 }
 
-/* A child must not find it locked by a thread that it does not have. */
+/* fork: the child must not inherit the lock held by a thread that does not exist there. */
 static void lock_it(void)
 {
     pthread_mutex_lock(&lock);

@@ -1,6 +1,6 @@
-/* Host memory for large results, whose pages are kept from one call to the next: memory that is
- * fresh from the system costs a page fault for each 4 KiB when it is written. It belongs to no
- * device, so a result may outlive all of them. */
+/* Host memory for large results. Its pages are kept from one call to the next: fresh memory costs a
+ * page fault for each 4 KiB that is written. It belongs to no device, so a result may outlive all
+ * devices. */
 #ifndef WEIRPY_RESULTS_MEMORY_H
 #define WEIRPY_RESULTS_MEMORY_H
 
@@ -8,23 +8,25 @@
 
 struct span;
 
-/* At least `size` bytes, aligned to 4096; NULL without memory. threads  any, GIL or not. */
+/* Allocates at least `size` bytes, aligned to 4096; NULL if out of memory.
+ * threads  any, with or without the GIL. */
 struct span *result_memory_take(size_t size);
 void *result_memory_address(const struct span *s);
-/* threads  any, GIL or not. */
+/* Frees the span.
+ * threads  any, with or without the GIL. */
 void result_memory_give(struct span *s);
 
-/* Gives the system what nobody uses. */
+/* Returns all free memory to the system. */
 void result_memory_trim(void);
 
 struct result_memory {
-    size_t used;     /* bytes of results that live */
+    size_t used;     /* bytes of live results */
     size_t kept;     /* free bytes that may have pages */
-    size_t reserved; /* bytes of the address space */
+    size_t reserved; /* bytes of address space */
 };
 void result_memory_stats(struct result_memory *out);
 
-/* Once, before all else. */
+/* Call once, before the other functions. */
 void result_memory_init(void);
 
 #endif

@@ -1,14 +1,14 @@
-/* PyTorch's tensors of memory that is kept: large results of compiled functions. */
+/* Makes PyTorch tensors of kept memory, for large results of compiled functions. */
 #include "results/memory.h"
 #include "weirpy.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Smaller ones are PyTorch's own: its allocator keeps their pages by itself. */
+/* Smaller results are allocated by PyTorch, whose allocator keeps their pages. */
 #define LARGE ((int64_t)256 << 10)
 
-/* DLPack's, of before version 1. */
+/* DLPack's DLManagedTensor, before version 1. */
 struct managed {
     void *data;
     int32_t device_type, device_id;
@@ -23,7 +23,7 @@ struct managed {
     int64_t dims[2 * WEIR_MAX_DIMS];
 };
 
-/* PyTorch's functions and types, for good. */
+/* PyTorch's functions and types; set once. */
 static PyObject *empty_strided, *from_dlpack;
 static struct {
     PyObject *object;
@@ -39,11 +39,11 @@ static void free_managed(struct managed *m)
 
 static void free_capsule(PyObject *capsule)
 {
-    if (PyCapsule_IsValid(capsule, "dltensor")) /* else PyTorch has it */
+    if (PyCapsule_IsValid(capsule, "dltensor")) /* else PyTorch owns it */
         free_managed(PyCapsule_GetPointer(capsule, "dltensor"));
 }
 
-/* Bytes from the first to the last element. Sizes are not negative: PyTorch would say so. */
+/* Bytes from the first to the end of the last element; 0 for what this cannot allocate. */
 static int64_t bytes_of(const int64_t *shape, const int64_t *strides, int ndim, int bits)
 {
     int64_t span = 1;
@@ -59,7 +59,7 @@ static int64_t bytes_of(const int64_t *shape, const int64_t *strides, int ndim, 
     return __builtin_mul_overflow(span, (int64_t)bits / 8, &span) ? 0 : span;
 }
 
-/* The capsule, NULL without memory. */
+/* Returns a DLPack capsule with new memory; NULL if out of memory. */
 static PyObject *new_capsule(const int64_t *shape, const int64_t *strides, int ndim, int type,
                              int64_t bytes)
 {
@@ -110,7 +110,7 @@ static PyObject *make_result(PyObject *self, PyObject *const *args, Py_ssize_t n
         Py_DECREF(capsule);
         return made;
     }
-    PyErr_Clear(); /* PyTorch says what is wrong with them */
+    PyErr_Clear(); /* PyTorch reports errors of the arguments */
     return PyObject_CallFunctionObjArgs(empty_strided, args[0], args[1], args[2], NULL);
 }
 
@@ -123,7 +123,7 @@ static PyObject *set_result_makers(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOO!:set_result_makers", &empty, &from, &PyList_Type, &rows))
         return NULL;
     if (empty_strided || PyList_Size(rows) > WEIR_DTYPE_COUNT)
-        Py_RETURN_NONE; /* for good */
+        Py_RETURN_NONE; /* set already */
     for (Py_ssize_t i = 0; i < PyList_Size(rows); i++)
         if (!PyArg_ParseTuple(PyList_GetItem(rows, i), "Obb", &types[i].object, &types[i].code,
                               &types[i].bits))
@@ -147,13 +147,13 @@ static PyObject *get_stats(PyObject *self, PyObject *none)
 
 PyMethodDef result_functions[] = {
     {"make_result", (PyCFunction)(void (*)(void))make_result, METH_FASTCALL,
-     "make_result(shape, strides, dtype) -> torch.Tensor\n\nOn memory whose pages are kept, if it "
-     "is large."},
+     "make_result(shape, strides, dtype) -> torch.Tensor\n\nUninitialised; a large tensor is "
+     "allocated from memory whose pages are kept."},
     {"set_result_makers", set_result_makers, METH_VARARGS,
      "set_result_makers(empty_strided, from_dlpack, types)\n\nPyTorch's functions, and (type, "
      "DLPack's code, bits) of each type."},
     {"result_memory_stats", get_stats, METH_NOARGS,
-     "result_memory_stats() -> dict\n\nBytes of large results that live, of free memory whose "
-     "pages are kept, and of both with what has no pages."},
+     "result_memory_stats() -> dict\n\nBytes of live large results, of free memory whose pages are "
+     "kept, and of reserved address space."},
     {NULL, NULL, 0, NULL},
 };

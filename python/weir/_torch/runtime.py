@@ -171,7 +171,7 @@ class CompiledGraph:
 
     def __init__(self, module, config, coverage, example_inputs, inference=False):
         self.inference, self.rewritten, self.quiet = inference, False, False
-        # What autograd keeps is PyTorch's own memory: some of its ways resize it.
+        # Tensors that autograd keeps must be PyTorch's own memory: autograd may resize them.
         self.empty = results.kept if inference else None
         self.module, self.config, self.coverage = module, config, coverage
         places.mend_parts(module)
