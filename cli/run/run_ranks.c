@@ -47,7 +47,7 @@ static weir_status add_groups(struct run_members *s, const weir_graph *g, int ra
         if (!n->op->member)
             continue;
         n->op->member(n->params, &member);
-        if (!member.meets)
+        if (!member.is_collective)
             continue;
         if (*member.group)
             st = add_group(s, member.group, false, member.ranks, rank);

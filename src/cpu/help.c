@@ -182,7 +182,7 @@ static bool is_between_processes(const struct weir__cmd *cmd)
  * for other streams, they run all but short kernels: then the host thread leaves them its CPU. */
 static uint64_t longest(const struct weir__worker *w, const struct weir__cmd *cmd)
 {
-    if (cmd->meets)
+    if (cmd->is_collective)
         return w->part_ns;
     if (w->mine.first || weir__cpu_has_work(w->cpu, memory_order_relaxed))
         return WEIR__SHORT_NS;
@@ -196,7 +196,7 @@ static bool suits_helper(const struct weir__worker *w, const struct weir__cmd *c
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
         ns = (uint64_t)cmd->work_ns * cmd->blocks * cmd->phases;
-        return (!cmd->meets || is_between_processes(cmd)) && !cmd->gang &&
+        return (!cmd->is_collective || is_between_processes(cmd)) && !cmd->gang &&
                cmd->engine != WEIR_ENGINE_HOST && (ns <= WEIR__SHORT_NS || ns <= longest(w, cmd));
     case WEIR__CMD_CALLBACK:
         return false;

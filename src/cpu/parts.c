@@ -17,7 +17,7 @@ static void run_block(struct weir__worker *w, struct weir__soft_stream *s,
     uint64_t from = 0;
     weir_status st;
 
-    if (weir__unlikely(cmd->meets)) {
+    if (weir__unlikely(cmd->is_collective)) {
         block.phase += (unsigned)s->participant.round;
         block.peers = s->participant.in->args;
     }

@@ -254,7 +254,7 @@ static inline __attribute__((always_inline)) void run_row(struct weir__worker *w
 
     for (; n < s->lane_left; n++) {
         short_ns += cmd->work_ns + EMPTY_NS;
-        if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->meets ||
+        if (memcmp(cmd, before, offsetof(struct weir__cmd, size)) || cmd->is_collective ||
             cmd->blocks != 1 || cmd->work_ns > SHORT_NS || short_ns >= SHARE_NS)
             break;
         work_ns += cmd->work_ns;
@@ -388,7 +388,7 @@ void weir__worker_run(struct weir__worker *w, struct weir__soft_stream *s, enum 
             return;
         cmd = s->run.cmd;
         end_kernel(w, s, cmd, 0, false);
-        if (cmd->meets && !weir__worker_leave_rendezvous(w, s, cmd))
+        if (cmd->is_collective && !weir__worker_leave_rendezvous(w, s, cmd))
             return;
         weir__soft_consume(s, cmd);
     }

@@ -26,9 +26,9 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
                         k->name, base->dev->props.name);
     if (st)
         return st;
-    if (k->meets || (k->code && k->code->fails))
+    if (k->is_collective || (k->code && k->code->fails))
         weir__cuda_may_fail(s);
-    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->meets) {
+    if ((k->fn && !weir__cuda_is_doomed(s, seq)) || k->is_collective) {
         pushed = weir__cuda_enter(dev);
         if (!(st = weir__cuda_make_ready(s, k)))
             st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
@@ -36,12 +36,12 @@ weir_status weir__cuda_submit(weir_stream *base, const struct weir__kernel *k)
         if (!st && weir__trace_on())
             traced = weir__cuda_trace_begin(s, sink.stream, k, seq);
         if (!st)
-            st = k->meets ? weir__cuda_queue_meet(s, sink.stream, k, NULL, traced)
+            st = k->is_collective ? weir__cuda_queue_meet(s, sink.stream, k, NULL, traced)
                  : k->code->kind == WEIR__CODE_COPY ? weir__cuda_copy(s, sink.stream, k->args)
                  : k->code->kind == WEIR__CODE_HOST
                      ? weir__cuda_call_host(s, sink.stream, k, (struct weir__mark){base, seq})
                      : weir__cuda_issue(&sink, k);
-        if (traced && k->meets)
+        if (traced && k->is_collective)
             weir__cuda_trace_arrive(traced, !st);
         else if (traced)
             weir__cuda_trace_end(traced, sink.stream, !st);

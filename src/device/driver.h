@@ -46,9 +46,10 @@ struct weir__kernel {
     bool gang;
     bool own_cores; /* true: `cores` comes from a scope or a plan and is final. false: the limits of
                      * stream and device when the kernel starts apply */
-    bool meets;     /* a collective: args begin with a struct weir__meet (comm/comm.h). It starts
-                     * when all ranks have arrived and completes when all parts have completed */
-    bool tune;      /* time may be spent on finding the fastest algorithm */
+    /* Collectives: args begin with a struct weir__meet (comm/comm.h). They start when all ranks
+     * have arrived, and complete when all parts have completed. */
+    bool is_collective;
+    bool tune;          /* time may be spent on finding the fastest algorithm */
     bool never_timeout; /* op_timeout does not apply while it runs */
     uint32_t work_ns;   /* rough time of one block; UINT32_MAX if unknown */
     uint16_t scope;     /* weir__trace_scope of its super kernel, 0 for none */
@@ -136,8 +137,8 @@ struct weir__driver_tapes {
     weir_status (*begin)(struct weir__reel *reel, weir_stream *s, void *native);
 };
 
-/* Collectives: kernels that meet their peers on other ranks (weir__kernel.meets). Without this
- * group the device cannot be a rank. */
+/* Collectives: kernels that meet their peers on other ranks (weir__kernel.is_collective). Without
+ * this group the device cannot be a rank. */
 struct weir__driver_collectives {
     /* For timeouts of groups: writes which streams of these devices wait for which, and the cycle
      * of waits if there is one. May be NULL. */

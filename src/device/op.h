@@ -90,11 +90,11 @@ static inline double weir__cost_ns(const struct weir__cost *cost)
 
 /* Which ranks a collective meets. */
 struct weir__member {
-    bool meets;        /* false: the call needs no other rank */
-    uint64_t rank;     /* id of the rank it was made with; 0: find a rank of `group` */
-    const char *group; /* the group's name; "" matches any group */
-    int64_t ranks;     /* the number of ranks that the group must have; 0: any number */
-    int64_t of_some;   /* > 0: if `group` is "", prefer a group called `name` of so many ranks */
+    bool is_collective; /* false: the call needs no other rank */
+    uint64_t rank;      /* id of the rank it was made with; 0: find a rank of `group` */
+    const char *group;  /* the group's name; "" matches any group */
+    int64_t ranks;      /* the number of ranks that the group must have; 0: any number */
+    int64_t of_some;    /* > 0: if `group` is "", prefer a group called `name` of so many ranks */
     const char *name; /* calls of one name are counted together; "": with the whole group's calls */
     int to, from;     /* of a pair: the other rank in `to` or `from`, and -1 in the other */
 };
@@ -109,7 +109,7 @@ struct weir__work {
     bool gang;          /* likewise */
     bool together;      /* its cores are granted at once although it is not a gang */
     double block_us;    /* time of one block; 0: estimated from its cost */
-    bool meets;         /* args begin with a struct weir__meet; prepare fills its `offer` */
+    bool is_collective; /* args begin with a struct weir__meet; prepare fills its `offer` */
     size_t args_size;
     _Alignas(64) unsigned char args[WEIR_ARGS_MAX];
 };
@@ -134,7 +134,7 @@ struct weir__op {
      * with shapes and strides of the outputs set. */
     size_t (*scratch)(const struct weir__call *call);
     /* Collectives: says which ranks meet; NULL for other operators. If call->rank is set, prepare
-     * must produce a kernel that meets, of at least one block. */
+     * must produce a collective kernel of at least one block. */
     void (*member)(const void *params, struct weir__member *member);
     /* Chooses kernel, tiling and arguments. All pointers that it needs are in the call. */
     weir_status (*prepare)(const struct weir__call *call, struct weir__work *work);
@@ -175,7 +175,7 @@ static inline void weir__work_init(struct weir__work *work, const struct weir__o
     work->gang = op->flags & WEIR__OP_GANG;
     work->together = false;
     work->block_us = 0;
-    work->meets = false;
+    work->is_collective = false;
     work->args_size = 0;
 }
 

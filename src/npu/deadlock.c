@@ -183,7 +183,7 @@ static void fail_operator(struct weir__npu_stream *s, const char *report)
         if (!weir__npu_depart(s, cmd))
             return;
         weir__soft_meet_end(&s->soft, cmd);
-    } else if (cmd->meets) {
+    } else if (cmd->is_collective) {
         weir__soft_miss(&s->soft, cmd);
     }
     weir__npu_end_command(s, cmd);

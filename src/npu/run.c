@@ -34,7 +34,7 @@ static void make_op(struct weir__npu_stream *s, const struct weir__cmd *cmd)
         .in_graph = s->soft.lane_left,
     };
 
-    if (cmd->meets)
+    if (cmd->is_collective)
         weir__npu_collective_op(s, cmd, &load);
     else
         weir__model_op(&npu->model, &load, &s->op);
@@ -51,9 +51,9 @@ static void compute(struct weir__npu_stream *s, const struct weir__cmd *cmd)
     weir__hush();
     for (unsigned phase = 0; phase < cmd->phases; phase++)
         for (unsigned i = 0; i < cmd->blocks; i++) {
-            weir_block block = {i,          cmd->blocks,
-                                phase,      i % cores,
-                                npu->local, cmd->meets ? s->soft.participant.in->args : NULL};
+            weir_block block = {
+                i,         cmd->blocks, phase,
+                i % cores, npu->local,  cmd->is_collective ? s->soft.participant.in->args : NULL};
             weir_status st = cmd->u.fn(cmd->args, &block);
 
             if (st) {
@@ -246,7 +246,7 @@ static void on_over(void *user, struct weir__sim_lane *lane)
     if (weir__trace_on())
         weir__npu_trace_op(npu, s, cmd);
     weir__soft_settle_failure(&s->soft);
-    if (cmd->meets) {
+    if (cmd->is_collective) {
         if (!weir__npu_depart(s, cmd))
             return;
         weir__soft_meet_end(&s->soft, cmd);

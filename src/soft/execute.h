@@ -75,7 +75,7 @@ WEIR__SOFT_INLINE bool weir__soft_run_head(const struct weir__soft_hooks *hooks,
 {
     switch ((enum weir__cmd_kind)cmd->kind) {
     case WEIR__CMD_KERNEL:
-        if (hooks->collective && weir__unlikely(cmd->meets)) {
+        if (hooks->collective && weir__unlikely(cmd->is_collective)) {
             if (s->participant.state != WEIR__PARTICIPANT_AWAY || !weir__soft_has_failed(s))
                 return hooks->collective(self, s, cmd);
             weir__soft_miss(s, cmd);

@@ -66,8 +66,8 @@ bool weir__soft_arrive(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 
 bool weir__soft_arrive_early(struct weir__soft_stream *s, const struct weir__cmd *cmd)
 {
-    if (!cmd->meets || s->participant.state != WEIR__PARTICIPANT_AWAY || weir__soft_has_failed(s) ||
-        !((const struct weir__soft_device *)s->base.dev)->meets_first)
+    if (!cmd->is_collective || s->participant.state != WEIR__PARTICIPANT_AWAY ||
+        weir__soft_has_failed(s) || !((const struct weir__soft_device *)s->base.dev)->meets_first)
         return false;
     if (!weir__soft_arrive(s, cmd))
         return true;

@@ -94,7 +94,7 @@ static struct weir__cmd *reserve(struct weir__soft_stream *s, enum weir__cmd_kin
     will_write((unsigned char *)cmd + PREFETCH_BYTES);
     cmd->kind = (uint8_t)kind;
     cmd->engine = WEIR_ENGINE_HOST;
-    cmd->meets = cmd->recorded = false;
+    cmd->is_collective = cmd->recorded = false;
     cmd->size = size;
     return cmd;
 }
@@ -150,11 +150,11 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
     s->tail_at += cmd->size;
     if (atomic_fetch_add(&s->pending, count)) {
         /* The worker that holds the token may be in a pause. */
-        if (weir__unlikely(cmd->meets) && keeps_others_waiting(cmd))
+        if (weir__unlikely(cmd->is_collective) && keeps_others_waiting(cmd))
             weir__soft_hurry(dev);
         return;
     }
-    if (weir__unlikely(cmd->meets)) {
+    if (weir__unlikely(cmd->is_collective)) {
         if (weir__soft_arrive_early(s, weir__soft_next(s)))
             return;
     }
@@ -162,12 +162,12 @@ static void added(struct weir__soft_stream *s, const struct weir__cmd *cmd, uint
         weir__soft_append(held, s);
         return;
     }
-    if (weir__unlikely(cmd->meets) ? keeps_others_waiting(cmd) : may_be_long(cmd))
+    if (weir__unlikely(cmd->is_collective) ? keeps_others_waiting(cmd) : may_be_long(cmd))
         weir__soft_hurry(dev);
     if (weir__runq_offer(dev, s))
         return;
-    kind =
-        weir__unlikely(cmd->meets) ? weir__soft_next_kind(s) : weir__sched_kind(sched, cmd->engine);
+    kind = weir__unlikely(cmd->is_collective) ? weir__soft_next_kind(s)
+                                              : weir__sched_kind(sched, cmd->engine);
     weir__spin_lock(&sched->lock);
     weir__sched_add(sched, s, WEIR__WANTS_CORE, kind);
     weir__spin_unlock(&sched->lock);
@@ -184,7 +184,7 @@ void weir__soft_fill(struct weir__cmd *cmd, const struct weir__kernel *k)
     cmd->untimed = k->never_timeout;
     cmd->own_cores = k->own_cores;
     cmd->scope = k->scope;
-    cmd->meets = k->meets;
+    cmd->is_collective = k->is_collective;
     cmd->name = k->name;
     cmd->u.fn = k->fn;
     cmd->how = (uint8_t)((k->block_us > 0 ? WEIR__LOAD_TIMED : 0) |
@@ -234,7 +234,7 @@ void weir__soft_add_lane(struct weir__soft_stream *s, const struct weir__soft_la
     if (more)
         memcpy(cmd->args + size, tickets, more);
     cmd->engine = first->engine;
-    cmd->meets = first->meets;
+    cmd->is_collective = first->is_collective;
     added(s, cmd, lane->nitems);
 }
 
@@ -332,7 +332,7 @@ enum weir__core_kind weir__soft_next_kind(struct weir__soft_stream *s)
     const struct weir__cmd *cmd = weir__soft_next(s);
 
     /* Arriving and departing take no core. */
-    if (!cmd || (cmd->meets && !weir__soft_may_run_part(s)))
+    if (!cmd || (cmd->is_collective && !weir__soft_may_run_part(s)))
         return WEIR__CORE_NONE;
     return weir__sched_kind(weir__soft_sched(s), cmd->engine);
 }

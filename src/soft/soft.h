@@ -53,10 +53,10 @@ struct weir__cmd {
     uint32_t work_ns;
     uint8_t how; /* of a wait: enum weir__wait; of a kernel: enum weir__cmd_load_flags */
     bool untimed : 1;
-    bool own_cores : 1; /* as in weir__kernel */
-    bool meets : 1;     /* a collective: args begin with a struct weir__meet */
-    bool recorded : 1;  /* in a lane: another lane waits for it */
-    uint16_t scope;     /* weir__trace_scope */
+    bool own_cores : 1;     /* as in weir__kernel */
+    bool is_collective : 1; /* a collective: args begin with a struct weir__meet */
+    bool recorded : 1;      /* in a lane: another lane waits for it */
+    uint16_t scope;         /* weir__trace_scope */
     const char *name;
     union {
         weir_kernel_fn fn;

@@ -145,7 +145,7 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
         (st = enter(c, &c->lanes[lane], part, priority_of(c, l, &l->items[i]))))
         return st;
     sink = sink_of(c, lane, i);
-    if (k->meets && !c->into)
+    if (k->is_collective && !c->into)
         return capture_meet(c, &sink, k);
     return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
 }

@@ -42,13 +42,13 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
 
     sink.context.stream = s->base.name;
     if ((k->fn && !weir__cuda_is_doomed(weir__cuda_stream_of(blamed.stream), blamed.seq + 1)) ||
-        k->meets) {
+        k->is_collective) {
         if ((st = weir__cuda_make_ready(s, k)) ||
             (st = weir__cuda_tail(s, k->engine <= WEIR_ENGINE_MIX ? k->cores : UINT32_MAX,
                                   &sink.stream)))
             return st;
         traced = weir__trace_on() ? weir__cuda_trace_begin(s, sink.stream, k, seq) : NULL;
-        if (k->meets) {
+        if (k->is_collective) {
             const struct weir__cuda_run run = {
                 blamed, tickets[((const struct weir__meet *)k->args)->place]};
 
@@ -58,7 +58,7 @@ static weir_status run_kernel(struct weir__program *p, int lane, const struct we
         } else {
             st = weir__cuda_issue(&sink, k);
         }
-        if (traced && k->meets)
+        if (traced && k->is_collective)
             weir__cuda_trace_arrive(traced, !st);
         else if (traced)
             weir__cuda_trace_end(traced, sink.stream, !st);
@@ -120,7 +120,7 @@ static void skip_item(struct weir__program *p, struct weir__cuda_place at, weir_
             return;
         (void)weir__cuda_sync(from->stream, from->base + (uint64_t)item->item + 1,
                               WEIR_TIMEOUT_DEVICE, false);
-    } else if (item->kernel.meets) {
+    } else if (item->kernel.is_collective) {
         abort_group(item->kernel.args, status, why);
     }
     weir__cuda_count(s, 1, item->is_wait ? "wait" : item->kernel.name);
@@ -131,7 +131,7 @@ weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *ticket
     weir_status st = WEIR_OK;
     char why[400];
 
-    if (!p->loaded && (p->meets || p->on_host)) {
+    if (!p->loaded && (p->is_collective || p->on_host)) {
         weir__cuda_autotune(p);
         if ((st = load_all(p)))
             return st;

@@ -24,17 +24,17 @@ weir_status weir__cuda_find_calls(struct weir__program *p)
 {
     int n = 0;
 
-    if (!p->meets)
+    if (!p->is_collective)
         return WEIR_OK;
     for (int i = 0; i < p->norder; i++)
-        n += weir__cuda_item_at(p, p->order[i])->kernel.meets;
+        n += weir__cuda_item_at(p, p->order[i])->kernel.is_collective;
     if (!(p->calls = weir__calloc((size_t)n + 1, sizeof *p->calls)))
         return weir__fail_nomem("allocating a plan with %d collectives", n);
     for (int i = 0; i < p->norder; i++) {
         const struct weir__kernel *k = &weir__cuda_item_at(p, p->order[i])->kernel;
         int at = p->ncalls;
 
-        if (!k->meets)
+        if (!k->is_collective)
             continue;
         for (; at && meet_of(p->calls[at - 1])->call > meet_of(k)->call; at--)
             p->calls[at] = p->calls[at - 1];
@@ -52,7 +52,7 @@ bool weir__cuda_calls_in_order(const struct weir__program *p)
     for (int i = 0; i < p->norder; i++) {
         const struct weir__kernel *k = &weir__cuda_item_at(p, p->order[i])->kernel;
 
-        if (k->meets && p->calls[n++] != k)
+        if (k->is_collective && p->calls[n++] != k)
             return false;
     }
     return true;

@@ -70,7 +70,7 @@ weir_status weir__cuda_find_marks(struct weir__program *p)
 
 static bool is_kernel(const struct weir__cuda_item *item)
 {
-    return !item->is_wait && (item->kernel.fn || item->kernel.meets);
+    return !item->is_wait && (item->kernel.fn || item->kernel.is_collective);
 }
 
 static weir_status take_timers(struct weir__program *p)
@@ -175,7 +175,7 @@ static struct weir__cuda_traced_run *describe(struct weir__program *p)
             describe_wait(p, item, n);
         else
             describe_kernel(p, item, n);
-        if (item->kernel.meets) {
+        if (item->kernel.is_collective) {
             n->call = call;
             call = i;
         }
@@ -197,7 +197,8 @@ struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p)
     if (!(h->run = describe(p)))
         give_timers(p);
     /* Plans with collectives are launched later, and then set their events. */
-    if (!h->run || (!p->meets && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
+    if (!h->run ||
+        (!p->is_collective && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
         weir__cuda_trace_drop(p->dev, h);
         weir__hush();
         return NULL;

@@ -9,7 +9,7 @@ bool weir__check_find_member(const struct weir__node *n, struct weir__member *me
     if (!n->op->member || !(n->op->flags & WEIR__OP_COLLECTIVE))
         return false;
     n->op->member(n->params, member);
-    return member->meets;
+    return member->is_collective;
 }
 
 static uint64_t number_of(const struct weir__member *member)

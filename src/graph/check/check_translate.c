@@ -20,7 +20,7 @@ static void tile(const weir_graph *g, const struct weir__node *n, unsigned cores
     if (g->dynamic || n->op->prepare(&s.call, work)) {
         work->blocks = cores;
         work->gang = n->op->flags & WEIR__OP_GANG;
-        work->meets = false;
+        work->is_collective = false;
     }
 }
 
@@ -29,7 +29,7 @@ static bool keep_offer(const struct weir__work *work, int rank, struct weir__che
 {
     struct weir__meet *meet;
 
-    if (!work->meets)
+    if (!work->is_collective)
         return true;
     if (!(meet = weir__malloc(work->args_size)))
         return false;
@@ -95,9 +95,10 @@ static weir_status set_demand(const weir_graph *g, const struct weir__node *n, i
         return weir__fail_nomem("checking '%s'", n->name);
     if (work.engine > WEIR_ENGINE_MIX || !work.blocks)
         return WEIR_OK;
-    op->take = (k ? k->gang : work.gang || (work.meets && work.blocks > 1)) ? WEIR__TAKE_GANG
-               : k && k->us > 0                                             ? WEIR__TAKE_TOGETHER
-                                                                            : WEIR__TAKE_ANY;
+    op->take = (k ? k->gang : work.gang || (work.is_collective && work.blocks > 1))
+                   ? WEIR__TAKE_GANG
+               : k && k->us > 0 ? WEIR__TAKE_TOGETHER
+                                : WEIR__TAKE_ANY;
     set_engine(g->dev, work.engine, op);
     may = (int)weir__cores_of(g->dev, work.engine, g->dev->props.cores, limit);
     limited = (op->limit_cube && limit.cube > 0) || (op->limit_vector && limit.vector > 0);

@@ -46,7 +46,7 @@ static weir_status find_slot(weir_plan *plan, int v, weir_rank *const *ranks, si
     if (!n->op->member || !plan->c.live[v])
         return WEIR_OK;
     n->op->member(n->params, &member);
-    if (!member.meets || (!(n->op->flags & WEIR__OP_COLLECTIVE) && !nranks))
+    if (!member.is_collective || (!(n->op->flags & WEIR__OP_COLLECTIVE) && !nranks))
         return WEIR_OK;
     if ((st = weir__member_rank(&member, n->name, ranks, nranks, &rank)))
         return st;

@@ -78,7 +78,7 @@ weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instanc
     weir__work_init(work, n->op);
     if (weir__device_runs_kernels(plan->dev) && (st = n->op->prepare(&p->call, work)))
         return st;
-    if (work->meets)
+    if (work->is_collective)
         weir__plan_fill_meet(plan, v, (void *)work->args);
     *kernel = (struct weir__kernel){
         .name = n->name,
@@ -94,7 +94,7 @@ weir_status weir__plan_prepare(const weir_plan *plan, const struct weir__instanc
         .cores = cores_of(plan, inst, v, work->engine),
         .gang = work->gang && work->blocks > 1,
         .own_cores = true,
-        .meets = work->meets,
+        .is_collective = work->is_collective,
         .never_timeout = n->marks.never_timeout,
         .scope = scope_of(plan->graph, n),
     };

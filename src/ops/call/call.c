@@ -139,7 +139,7 @@ static void set_rendezvous(const struct operands *o, struct weir__kernel *k,
 {
     struct weir__meet *meet = (void *)work->args;
 
-    k->meets = true;
+    k->is_collective = true;
     meet->channel = o->channel;
     meet->rank = o->rank->index;
     meet->pulls = o->channel->group->pulls;

@@ -174,7 +174,7 @@ static void member_kernel(const void *params, struct weir__member *member)
 {
     const struct weir__kernel_params *p = params;
 
-    *member = (struct weir__member){.meets = *p->collective,
+    *member = (struct weir__member){.is_collective = *p->collective,
                                     .group = "",
                                     .of_some = p->ranks,
                                     .name = p->collective,
@@ -199,7 +199,7 @@ static void prepare_part(const struct weir__call *call, const struct weir__busy 
     work->args_size = sizeof *a;
     work->fn = busy->ns > 0 && !call->model ? busy_part : NULL;
     work->code = &weir__gpu_busy_part;
-    work->meets = true;
+    work->is_collective = true;
 }
 
 static weir_status prepare_kernel(const struct weir__call *call, struct weir__work *work)

@@ -11,7 +11,7 @@ void weir__collective_member(const void *params, struct weir__member *member)
 {
     const struct weir__collective_params *p = params;
 
-    *member = (struct weir__member){.meets = true,
+    *member = (struct weir__member){.is_collective = true,
                                     .rank = p->rank,
                                     .group = p->group,
                                     .ranks = p->ranks,
@@ -64,7 +64,7 @@ void weir__collective_work(const struct weir__call *call, struct weir__work *wor
         meet->shown = work->code->shown;
     work->fn = fn;
     work->args_size = args_size;
-    work->meets = true;
+    work->is_collective = true;
     work->engine = sdma ? WEIR_ENGINE_SDMA : WEIR_ENGINE_VECTOR;
     work->blocks = sdma ? 1
                         : weir__tile_blocks(bytes / WEIR__TILE_BYTES_PER_NS, units,
