@@ -131,7 +131,7 @@ weir_status weir__cuda_run_nodes(struct weir__program *p, const uint64_t *ticket
     weir_status st = WEIR_OK;
     char why[400];
 
-    if (!p->loaded && (p->is_collective || p->on_host)) {
+    if (!p->loaded && (p->has_collectives || p->on_host)) {
         weir__cuda_autotune(p);
         if ((st = load_all(p)))
             return st;

@@ -41,7 +41,7 @@ static weir_status check_lane(struct weir__program *p, const struct weir__cuda_l
             return weir__fail(WEIR_EUNSUPPORTED, "node '%s' has no kernel for %s", k->name,
                               p->dev->base.props.name);
         p->fallible |= k->is_collective || (k->code && k->code->fails);
-        p->is_collective |= k->is_collective;
+        p->has_collectives |= k->is_collective;
         p->on_host |= k->code && k->code->kind == WEIR__CODE_HOST;
     }
     return WEIR_OK;
@@ -187,7 +187,7 @@ static weir_status capture(struct weir__program *p, struct weir__cuda_graph *g)
     }
     weir__cuda_autotune(p);
     weir__cuda_arrange(p);
-    if (p->is_collective && !weir__cuda_calls_in_order(p))
+    if (p->has_collectives && !weir__cuda_calls_in_order(p))
         return weir__fail(WEIR_EUNSUPPORTED,
                           "the collectives of a plan are not in order of their numbers");
     if (!(st = weir__cuda_program_graph(p, NULL, marked, &graph)))
@@ -272,7 +272,7 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
 
     for (int i = 1; i < p->nlanes && !st; i++)
         st = weir__cuda_lead(weir__cuda_stream_of(p->lanes[i].stream), first);
-    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) && p->is_collective)
+    if (!st && !(st = weir__cuda_tail(first, UINT32_MAX, &tail)) && p->has_collectives)
         st = launch_later(p, tail, traced, tickets);
     else if (!st && !weir__cuda_is_doomed(first, weir__stream_submitted(&first->base) + 1))
         st = launch(p, tail, traced);
@@ -313,7 +313,7 @@ static bool can_launch(const struct weir__program *p)
 {
     bool changed = (p->plain.stale && p->traced.stale) || p->epoch != p->dev->cores.epoch;
 
-    if (!p->is_collective)
+    if (!p->has_collectives)
         return !p->on_host;
     return p->records && !(changed && atomic_load(&p->pending));
 }
@@ -349,7 +349,8 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     by_nodes = goes_without_graph(p) || !can_launch(p);
     if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);
-    if (!by_nodes && !traced && (st = weir__cuda_program_ready(p, &p->plain)) && p->is_collective) {
+    if (!by_nodes && !traced && (st = weir__cuda_program_ready(p, &p->plain)) &&
+        p->has_collectives) {
         by_nodes = true; /* launching node by node reports the reason */
         p->records = false;
         st = WEIR_OK;

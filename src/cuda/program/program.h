@@ -66,7 +66,7 @@ struct weir__program {
     struct weir__cuda *dev;
     int nlanes;
     bool fallible;           /* a kernel may fail */
-    bool is_collective;      /* it has collectives: it runs node by node unless `records` */
+    bool has_collectives;    /* it has collectives: it runs node by node unless `records` */
     bool records;            /* its collectives are library calls of one group, and can be in the
                               * graph */
     bool loaded;             /* the kernels of a run node by node are loaded */

@@ -24,7 +24,7 @@ weir_status weir__cuda_find_calls(struct weir__program *p)
 {
     int n = 0;
 
-    if (!p->is_collective)
+    if (!p->has_collectives)
         return WEIR_OK;
     for (int i = 0; i < p->norder; i++)
         n += weir__cuda_item_at(p, p->order[i])->kernel.is_collective;

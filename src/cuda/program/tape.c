@@ -80,9 +80,9 @@ weir_status weir__cuda_reel_add(struct weir__reel *reel, struct weir__program *p
 
     if (st)
         return st;
-    if (p->is_collective || p->on_host)
+    if (p->has_collectives || p->on_host)
         return weir__fail(WEIR_EUNSUPPORTED, "a plan with %s cannot be on a tape",
-                          p->is_collective ? "collectives" : "functions of the host");
+                          p->has_collectives ? "collectives" : "functions of the host");
     if (!like->autotuned)
         return weir__fail(WEIR_ESTATE, "a plan must run before it is put on a tape");
     p->autotuned = true;

@@ -198,7 +198,7 @@ struct weir__cuda_traced *weir__cuda_run_traced(struct weir__program *p)
         give_timers(p);
     /* Plans with collectives are launched later, and then set their events. */
     if (!h->run ||
-        (!p->is_collective && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
+        (!p->has_collectives && weir__cuda_run_set_events(p->dev, p->traced.exec, h->run))) {
         weir__cuda_trace_drop(p->dev, h);
         weir__hush();
         return NULL;
