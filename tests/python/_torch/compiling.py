@@ -25,5 +25,17 @@ def compiled(model, dynamic=False, **options):
     return torch.compile(model, backend=backend, dynamic=dynamic, fullgraph=True), backend
 
 
+def call_in_thread(run, *args):
+    """Calls a compiled function from one of several threads. Dynamo itself now and then refuses such
+    a call ("Attempt to trace generator"), which has nothing to do with the backend: call again."""
+    for _ in range(5):
+        try:
+            return run(*args)
+        except torch._dynamo.exc.Unsupported as error:
+            if "generator" not in str(error):
+                raise
+    return run(*args)
+
+
 def same(got, want, tolerance=1e-5):
     torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance)
