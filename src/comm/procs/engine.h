@@ -218,7 +218,8 @@ void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *tex
 /* Breaks the group on this rank and, with `tell`, on all ranks. Under world->lock. */
 void weir__procs_break(struct weir__procs_group *p, weir_status status, const char *reason,
                        bool tell, struct weir__participant **woken);
-/* Breaks a group that is not complete on this rank yet: the rank breaks it as soon as it is. */
+/* Breaks a group that is not complete on this rank yet: the rank breaks it once it is complete. The
+ * first reason is kept. Under world->lock. */
 void weir__procs_break_early(struct weir__procs_group *p, weir_status status, const char *reason);
 /* Breaks the group on all ranks because of a call, which the reason names. Under world->lock. */
 void weir__procs_break_over(struct weir__procs_group *p, struct weir__rendezvous *m,

@@ -268,13 +268,15 @@ static void mpi_broken(struct weir__procs_group *p)
 }
 
 /* How long to sleep while there is no call. MPI may still hold data of a completed call for which
- * peers wait, so it makes progress after 1, 2, 4, ... ms, and then once a second. */
+ * peers wait, so it makes progress after 1, 2, 4, ... ms, and then once a second. Under
+ * world->lock. */
 static int64_t idle_pause(const struct weir__world *w, struct weir__mpi *mpi)
 {
     enum { DOUBLINGS = 10 };
 
     for (const struct weir__procs_group *p = w->groups; p && mpi->idle; p = p->next)
-        if (p->comm && p->group && !atomic_load(&p->group->broken)) {
+        /* `group` first: it is set under world->lock when the communicator is complete. */
+        if (p->group && p->comm && !atomic_load(&p->group->broken)) {
             weir__mpi_keep_going(p);
             break;
         }
