@@ -207,9 +207,9 @@ WEIR_API WEIR_MUST_USE weir_status weir_graph_compile(weir_graph *graph,
 WEIR_API void weir_plan_destroy(weir_plan *plan);
 
 /* A plan of a graph with dynamic inputs keeps at most this many compiled plans, each with room for
- * somewhat larger sizes. A run with new shapes resizes an idle plan that has room for them (on
- * `cuda` it always compiles). Shapes that are used again get a compiled plan of their own; such
- * runs allocate nothing. If the cache is full, compiling waits for the last run of the least
+ * somewhat larger sizes. A run with new shapes resizes a plan that has room for them and is idle
+ * (on `cuda` it need not be idle). Shapes that are used again get a compiled plan of their own;
+ * such runs allocate nothing. If the cache is full, compiling waits for the last run of the least
  * recently used plan and frees that plan. These plans use one stream beside those that labels name.
  * Streams "auto" applies only if ENABLE_DYNAMIC_SHAPE_MULTI_STREAM is exactly 1 when the graph is
  * compiled. */

@@ -221,6 +221,9 @@ PyObject *plan_ways_call_at(struct plan_ways *ways, weir_plan *plan, weir_stream
  * work. */
 PyObject *plan_ways_issue(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                           PyObject *args, void *native);
+/* The same with other sizes than bind's; the arguments are issue_at's. */
+PyObject *plan_ways_issue_at(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
+                             PyObject *args);
 /* Records a run on the tape, as a part of the graph into which the native stream is captured. */
 PyObject *plan_ways_record(struct plan_ways *ways, weir_plan *plan, weir_stream *stream,
                            PyObject *args, void *native, weir_tape *tape);

@@ -487,6 +487,7 @@ weir_status weir__cuda_program_run(struct weir__program *program, weir_stream *c
                                    const uint64_t *tickets, int ntickets);
 weir_status weir__cuda_program_update(struct weir__program *program, int lane, int item,
                                       const struct weir__kernel *kernel);
+bool weir__cuda_program_may_update(const struct weir__program *program);
 
 /* ---- the kernel sources, embedded by CMake ---- */
 struct weir__cuda_source {

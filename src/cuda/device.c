@@ -306,6 +306,7 @@ static const struct weir__driver_plans plans = {
     .free = weir__cuda_program_free,
     .run = weir__cuda_program_run,
     .update = weir__cuda_program_update,
+    .may_update = weir__cuda_program_may_update,
 };
 
 static const struct weir__driver_tapes tapes = {

@@ -118,11 +118,14 @@ struct weir__driver_plans {
      * from the command that failed. (L) */
     weir_status (*run)(struct weir__program *program, weir_stream *const *streams,
                        const uint64_t *tickets, int ntickets);
-    /* Replaces a kernel. The program must not be running. (L)
+    /* Replaces a kernel. The program must not be running, unless `may_update` allows it. (L)
      * returns  WEIR_ERANGE if its arguments do not fit: nothing is replaced, and the caller makes
      *          a new program. */
     weir_status (*update)(struct weir__program *program, int lane, int item,
                           const struct weir__kernel *kernel);
+    /* True if kernels may be replaced while runs are pending, because those runs do not read the
+     * program any more. NULL: never. (L) */
+    bool (*may_update)(const struct weir__program *program);
 };
 
 /* Programs inside CUDA graphs that another library captures (weir_tape). */

@@ -235,6 +235,19 @@ static PyObject *plan_issue_on(PyObject *self, PyObject *args)
                            (void *)(uintptr_t)native);
 }
 
+static PyObject *plan_issue_at(PyObject *self, PyObject *args)
+{
+    PlanObject *p = (PlanObject *)self;
+
+    if (!device_check(p->device))
+        return NULL;
+    if (!p->ways) {
+        PyErr_SetString(PyExc_TypeError, "issue_at needs bind first");
+        return NULL;
+    }
+    return plan_ways_issue_at(p->ways, p->plan, weir_stream_current(p->device->dev), args);
+}
+
 static PyObject *plan_record_on(PyObject *self, PyObject *args)
 {
     PlanObject *p = (PlanObject *)self;
@@ -360,6 +373,9 @@ static PyMethodDef plan_methods[] = {
     {"issue_on", plan_issue_on, METH_VARARGS,
      "issue_on(arguments, native) -> list\n\nAs call_on, on memory of the device, without waiting: "
      "the run comes after what the native stream has, and that goes on after the run."},
+    {"issue_at", plan_issue_at, METH_VARARGS,
+     "issue_at(arguments, shapes, makers, native) -> list\n\nAs issue_on, with other sizes than "
+     "were bound, as call_at."},
     {"record_on", plan_record_on, METH_VARARGS,
      "record_on(arguments, native, tape) -> list\n\nAs issue_on, as a part of the graph that the "
      "native stream is captured for."},

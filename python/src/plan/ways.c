@@ -317,6 +317,16 @@ PyObject *plan_ways_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, P
     return call(p, plan, s, args, NULL, failed);
 }
 
+static bool are_for_all(const struct plan_ways *p, const struct layouts *now)
+{
+    if (PyTuple_Size(now->shapes) == p->nin + p->nout && PyTuple_Size(now->makers) == p->nout)
+        return true;
+    PyErr_Format(PyExc_ValueError,
+                 "a call of other sizes needs %zd shapes and arguments for %zd outputs, or None",
+                 p->nin + p->nout, p->nout);
+    return false;
+}
+
 PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
                             bool *failed)
 {
@@ -325,12 +335,9 @@ PyObject *plan_ways_call_at(struct plan_ways *p, weir_plan *plan, weir_stream *s
 
     *failed = false;
     if (!PyArg_ParseTuple(args, "OO!O!:call_at", &list, &PyTuple_Type, &now.shapes, &PyTuple_Type,
-                          &now.makers))
+                          &now.makers) ||
+        !are_for_all(p, &now))
         return NULL;
-    if (PyTuple_Size(now.shapes) != p->nin + p->nout || PyTuple_Size(now.makers) != p->nout)
-        return PyErr_Format(PyExc_ValueError,
-                            "call_at needs %zd shapes and arguments for %zd outputs, or None",
-                            p->nin + p->nout, p->nout);
     return call(p, plan, s, list, &now, failed);
 }
 
@@ -347,19 +354,38 @@ static weir_status issue(weir_plan *plan, weir_stream *s, const struct plan_ways
     return st ? st : signalled;
 }
 
-PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
-                          void *native)
+static PyObject *issue_call(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                            const struct layouts *now, void *native)
 {
     PyObject *results = NULL;
     struct operands o;
     weir_status st;
 
-    if (gather(p, s, args, NULL, &o, false)) {
+    if (gather(p, s, args, now, &o, false)) {
         BLOCKING(st, issue(plan, s, p, &o, native));
         results = st ? raise_status(st) : make_results(p, args, o.objects + p->nin);
     }
     drop(&o);
     return results;
+}
+
+PyObject *plan_ways_issue(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,
+                          void *native)
+{
+    return issue_call(p, plan, s, args, NULL, native);
+}
+
+PyObject *plan_ways_issue_at(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args)
+{
+    unsigned long long native;
+    struct layouts now;
+    PyObject *list;
+
+    if (!PyArg_ParseTuple(args, "OO!O!K:issue_at", &list, &PyTuple_Type, &now.shapes, &PyTuple_Type,
+                          &now.makers, &native) ||
+        !are_for_all(p, &now))
+        return NULL;
+    return issue_call(p, plan, s, list, &now, (void *)(uintptr_t)native);
 }
 
 PyObject *plan_ways_record(struct plan_ways *p, weir_plan *plan, weir_stream *s, PyObject *args,

@@ -63,6 +63,27 @@ class Gpu:
 
         return run
 
+    def issue_at(self, plan):
+        """The same for other sizes than were bound: a function of Plan.call_at's arguments."""
+        issue, raw_stream = plan.issue_at, self.raw_stream
+
+        def run(args, shapes, makers):
+            made = issue(args, shapes, makers, raw_stream())
+            if self.waits:
+                self.weir.current_stream().synchronize()
+            return made
+
+        return run
+
+    def scalar(self, tensor):
+        """Returns a copy of the host's tensor of one element. Waits for nothing."""
+        return torch.full((), tensor.item(), dtype=tensor.dtype, device=self.device)
+
+    def numbers(self, numbers):
+        """Returns a tensor of these integers. The host does not wait for earlier work."""
+        made = torch.tensor(numbers, dtype=torch.int64, pin_memory=True)
+        return made.to(self.device, non_blocking=True)
+
     def record(self, run, args):
         """Records the work that the function queues as one launch: see :class:`Recorded`."""
         return Recorded(self, run, args)

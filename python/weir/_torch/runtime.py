@@ -23,7 +23,7 @@ class _Plan:
 
     def __init__(self, plan, built, gpu, count=0, empty=None):
         """``count`` is the number of arguments; ``empty`` allocates memory for results."""
-        self.plan, self.graph, self.plans = plan, built.graph, (plan,)
+        self.plan, self.graph, self.plans, self.gpu = plan, built.graph, (plan,), gpu
         self.written = built.written
         self.empty = gpu.empty if gpu else results.empty
         self.made = empty or self.empty
@@ -70,6 +70,8 @@ class _Plan:
         moved = list(args)
         for how in special:
             t = moved[how.index]
+            if how.away:
+                t = self.gpu.scalar(t)
             if how.lazy:
                 t = t.resolve_conj().resolve_neg()
             if how.strides is None:
@@ -116,17 +118,17 @@ class _Elastic:
     ``layouts`` computes the further arguments of ``run``; it returns None if the plan must be bound
     again (``at``)."""
 
-    def __init__(self, builder, built, plan, count, numbers, empty):
-        self.builder, self.built, self.plan, self.count = builder, built, plan, count
+    def __init__(self, builder, built, plan, gpu, count, numbers, empty):
+        self.builder, self.built, self.plan, self.gpu = builder, built, plan, gpu
         self.layouts = layouts.write(builder, built, numbers) or _no_layouts
-        self.empty = empty
-        self.bound = _Plan(plan.share(), built, None, count, empty)
-        self.call = self.bound.plan.call_at
+        self.count, self.empty = count, empty
+        self.bound = _Plan(plan.share(), built, gpu, count, empty)
+        self.call = gpu.issue_at(self.bound.plan) if gpu else self.bound.plan.call_at
 
     def at(self, known):
         """Binds the plan for these values of the symbols; None if it is not valid for them."""
         built = self.builder.at(self.built, known)
-        return built and _Plan(self.plan.share(), built, None, self.count, self.empty)
+        return built and _Plan(self.plan.share(), built, self.gpu, self.count, self.empty)
 
     def run(self, args, now):
         shapes, makers, special, places, sizes, hidden = now
@@ -281,7 +283,7 @@ class CompiledGraph:
 
     def _put_numbers(self, args):
         found = [args[i].item() for i in self.floats]
-        if self.gpu or not scalars.are_finite(found):
+        if not scalars.are_finite(found):
             self.floats = ()
         if self.floats:
             self.general, self.numbers = scalars.copied(self.module), dict(zip(self.floats, found))
@@ -319,23 +321,35 @@ class CompiledGraph:
         """Builds a plan of open sizes; None if that is not possible. Gives up after a few
         failures."""
         coverage = Coverage()
-        builder = build.Builder(self.module, self.device, coverage, written=self.written)
+        builder = build.Builder(self.module, self.device, coverage, self.gpu, self.written)
         try:
             built = builder.build(args, elastic=True)
+            self._check_place(args, built)
             plan = self._compile(built, "auto" if self.config.auto_streams else None)
         except (symbols.NotElastic, Error) as reason:
             self.inelastic += 1
             logger.info("graph %d is built anew for new sizes: %s", self.number, reason)
             return None
         self.coverage.add(coverage)
-        elastic = _Elastic(builder, built, plan, len(args), self.numbers, self.empty)
+        empty = None if self.gpu else self.empty
+        elastic = _Elastic(builder, built, plan, self.gpu, len(args), self.numbers, empty)
         self.elastic.insert(0, elastic)
         self.open.insert(0, (elastic.layouts, self._updating(elastic).run))
         self.read = self.read or _reader(builder.sizes)
         return self._stretch(self.read(args))
 
+    def _check_place(self, args, built):
+        """Requires that all memory of a plan of open sizes is the device's."""
+        if self.gpu and not (self._holds(args, built) and all(map(self.gpu.holds, built.hidden))):
+            raise symbols.NotElastic("an argument or constant is in the host's memory")
+
+    def _holds(self, args, built):
+        """Whether the GPU has the graph's arguments, or gets copies."""
+        given = [i for i in built.inputs if i.index >= 0]
+        return all(i.away or self.gpu.holds(args[i.index]) for i in given)
+
     def _build_plans(self, args):
-        is_open = self.dynamic and self.plain and not self.gpu and not self.unguarded
+        is_open = self.dynamic and self.plain and not self.unguarded
         if is_open and self.inelastic < 3:
             if plan := self._build_elastic(args):
                 return plan
@@ -373,9 +387,7 @@ class CompiledGraph:
         built = builder.build(args)
         if not self.gpu:
             made = _Plan(self._compile(built, streams), built, None, empty=self.empty)
-        elif coverage.fallback or not all(
-            self.gpu.holds(args[i.index]) for i in built.inputs
-        ):
+        elif coverage.fallback or not self._holds(args, built):
             coverage = Coverage()
             made = self._stitch(args, built, coverage, streams)
         else:

@@ -294,16 +294,34 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
         s->base.clock.seq[s->base.slot] += (uint64_t)n;
         st = st ? st : failed;
     }
+    p->launched = (struct weir__mark){&first->base, weir__stream_submitted(&first->base)};
     return st;
 }
 
-/* True if the addresses have changed since the last run. A caller that has other memory in every
+static bool is_launch_pending(const struct weir__program *p)
+{
+    return p->launched.stream && weir__cuda_done(p->launched.stream) < p->launched.seq;
+}
+
+/* A program of one lane that has had a graph can also run without one. Its kernels are then queued
+ * one by one, with copies of their arguments. */
+static bool may_go_without_graph(const struct weir__program *p)
+{
+    return (p->plain.exec || p->traced.exec) && p->nlanes == 1 && p->epoch == p->dev->cores.epoch;
+}
+
+/* True if the addresses or sizes have changed since the last run. A caller that has others in every
  * run would need a capture each time, which takes several times longer than queueing the kernels of
- * one lane. So a new graph is made only when the addresses are the same as in the run before. */
+ * one lane. So a new graph is made only when they are the same as in the run before, and when no
+ * launch of the old graph is pending. */
 static bool goes_without_graph(const struct weir__program *p)
 {
-    return p->moved && (p->plain.exec || p->traced.exec) && p->nlanes == 1 &&
-           p->epoch == p->dev->cores.epoch;
+    return may_go_without_graph(p) && (p->moved || (p->plain.stale && is_launch_pending(p)));
+}
+
+bool weir__cuda_program_may_update(const struct weir__program *p)
+{
+    return may_go_without_graph(p) && !p->on_host && !p->has_collectives;
 }
 
 /* True if the run can be a launch of a graph. A graph with pending launches must not be changed.

@@ -76,6 +76,7 @@ struct weir__program {
     uint64_t concurrent_set; /* the number under which they are chosen */
     unsigned epoch;          /* of the cores at the last capture */
     struct weir__cuda_graph plain, traced;
+    struct weir__mark launched; /* the end of the last launch of a graph; stream NULL before it */
     struct weir__cuda_arrangement arrangement;
     weir__cu_address run; /* if `fallible`: device memory from which the graph's kernels read which
                            * run they belong to (weir__code_context); 0 before the first capture */

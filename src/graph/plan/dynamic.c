@@ -103,11 +103,6 @@ static void destroy_shape_plan(struct shape_plan *s)
     weir__free(s);
 }
 
-static bool can_resize(const weir_plan *plan)
-{
-    return !plan->dev->driver->plans->slow_update;
-}
-
 /* Makes a plan with room for larger sizes and resizes it to these. *out is NULL without an error if
  * that fails: larger sizes, which nobody asked for, are no reason to fail the run. */
 static weir_status make_with_room(const weir_plan *plan, const int64_t *const *sizes,
@@ -147,7 +142,7 @@ static weir_status make_exactly(const weir_plan *plan, const int64_t *const *siz
     if ((st = weir__graph_specialise(plan->graph, sizes, &g)) ||
         (st = weir__plan_make(g, &plan->dynamic->options, out)))
         return st;
-    if (can_resize(plan) && (st = weir__plan_make_elastic(*out))) {
+    if ((st = weir__plan_make_elastic(*out))) {
         weir_plan_destroy(*out);
         *out = NULL;
     }
@@ -161,7 +156,7 @@ static weir_status make_shape_plan(const weir_plan *plan, const int64_t *const *
     weir_status st = s ? WEIR_OK : weir__fail_nomem("making a plan for new shapes");
 
     *out = NULL;
-    if (!st && with_room && can_resize(plan))
+    if (!st && with_room)
         st = make_with_room(plan, sizes, &s->plan);
     if (!st && !s->plan)
         st = make_exactly(plan, sizes, &s->plan);
@@ -261,9 +256,9 @@ static void take_out(struct weir__dynamic *d, struct shape_plan *s)
 static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t *const *sizes,
                    uint64_t hash)
 {
-    bool fits = false, idle = weir__plan_is_idle(s->plan), gone = idle;
+    bool fits = false, ready = weir__plan_may_change(s->plan), gone = ready;
 
-    if (idle && weir__plan_resize(s->plan, sizes, &fits))
+    if (ready && weir__plan_resize(s->plan, sizes, &fits))
         fits = false;
     weir__mutex_lock(&d->lock);
     s->resizing = false;
@@ -271,7 +266,7 @@ static bool resize(struct weir__dynamic *d, struct shape_plan *s, const int64_t 
         s->hash = hash;
         s->last_used = ++d->runs;
         d->resizes++;
-    } else if (idle) {
+    } else if (ready) {
         take_out(d, s);
     } else {
         gone = --s->pins == 0 && s->evicted; /* another thread may have evicted it meanwhile */

@@ -167,15 +167,16 @@ void weir__plan_number_items(weir_plan *plan);
 /* resize.c: the plan can be resized from now on, as long as values fit into their present room. */
 weir_status weir__plan_make_elastic(weir_plan *plan);
 void weir__plan_free_elastic(weir_plan *plan);
-/* Gives the plan's graph other input sizes, in place; no pass runs again. No run may use the plan
- * meanwhile. *fits is false if the passes' decisions do not hold for these sizes; then, and on an
- * error, the plan must be destroyed. returns the error that a compile for these sizes would
- * have. */
+/* Gives the plan's graph other input sizes, in place; no pass runs again. Requires
+ * weir__plan_may_change, and that no thread queues a run meanwhile. *fits is false if the passes'
+ * decisions do not hold for these sizes; then, and on an error, the plan must be destroyed. returns
+ * the error that a compile for these sizes would have. */
 weir_status weir__plan_resize(weir_plan *plan, const int64_t *const *sizes, bool *fits);
 /* Whether inputs of these sizes are at most as large as those that the plan was made with. */
 bool weir__plan_has_room(const weir_plan *plan, const int64_t *const *sizes);
-/* run.c: whether all its runs have completed. */
-bool weir__plan_is_idle(weir_plan *plan);
+/* run.c: whether its kernels may be replaced: its runs have completed or do not read them any
+ * more. */
+bool weir__plan_may_change(weir_plan *plan);
 
 /* An instance with these bindings; NULL with the error set. (L) */
 struct weir__instance *weir__instance_make(weir_plan *plan, char *const *bound,

@@ -54,15 +54,23 @@ static bool is_over(const weir_plan *plan, const struct weir__instance *inst)
     return !inst->last.stream || plan->dev->driver->done(inst->last.stream) >= inst->last.seq;
 }
 
-bool weir__plan_is_idle(weir_plan *plan)
+/* Whether its kernels may be replaced although it runs. */
+static bool may_update(const weir_plan *plan, const struct weir__instance *inst)
 {
-    bool idle = true;
+    const struct weir__driver_plans *plans = plan->dev->driver->plans;
+
+    return plans->may_update && plans->may_update(inst->program);
+}
+
+bool weir__plan_may_change(weir_plan *plan)
+{
+    bool may = true;
 
     weir__device_lock(plan->dev);
-    for (int i = 0; i < plan->ninstances && idle; i++)
-        idle = is_over(plan, plan->instances[i]);
+    for (int i = 0; i < plan->ninstances && may; i++)
+        may = may_update(plan, plan->instances[i]) || is_over(plan, plan->instances[i]);
     weir__device_unlock(plan->dev);
-    return idle;
+    return may;
 }
 
 static bool same_bindings(const struct run *r, const struct weir__instance *inst)
@@ -85,14 +93,15 @@ static bool is_short(weir_status st)
 }
 
 /* Whether new bindings get an instance of their own although this one is idle: callers often use
- * the same few addresses for their tensors. Not if products of several lanes are timed together,
+ * the same few addresses for their tensors. Not if the sizes have changed, because then the kernels
+ * of all instances are out of date. Nor if products of several lanes are timed together,
  * because each instance would time them again. */
 static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
 {
     bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
 
-    return plan->dev->driver->plans->slow_update && idle->has_run && plan->ninstances < KEPT &&
-           !times && !plan->frugal &&
+    return plan->dev->driver->plans->slow_update && idle->has_run && !idle->is_stale &&
+           plan->ninstances < KEPT && !times && !plan->frugal &&
            plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
 }
 
@@ -108,7 +117,8 @@ static struct weir__instance *use(weir_plan *plan, int at)
 }
 
 /* An instance with the bindings of the run, in this order: one that has them and is idle or last
- * ran on the same stream; an idle one that can be patched; a new one. NULL if all are running. */
+ * ran on the same stream; one that can be patched, idle or last run on the same stream; a new one.
+ * NULL if all are running. */
 static struct weir__instance *choose(struct run *r, weir_status *st)
 {
     weir_plan *plan = r->plan;
@@ -123,9 +133,11 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
     }
     if ((*st = weir__plan_check_overlap(plan, r->bound)))
         return NULL;
-    for (int i = 0; i < plan->ninstances && idle < 0; i++)
-        if (is_over(plan, plan->instances[i]))
+    for (int i = 0; i < plan->ninstances && idle < 0; i++) {
+        inst = plan->instances[i];
+        if ((inst->last.stream == r->caller && may_update(plan, inst)) || is_over(plan, inst))
             idle = i;
+    }
     if (idle >= 0 && !may_keep(plan, plan->instances[idle])) {
         inst = use(plan, idle);
         *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));

@@ -6,11 +6,14 @@ import pytest
 import torch
 
 import weir
+from stand_in import host  # noqa: F401
 
 
-@pytest.fixture(autouse=True)
-def fresh():
+@pytest.fixture(autouse=True, params=["host", "as on a GPU"])
+def fresh(request):
     torch._dynamo.reset()
+    if request.param != "host":
+        request.getfixturevalue("host")
     yield
     torch._dynamo.reset()
 

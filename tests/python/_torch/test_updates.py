@@ -7,7 +7,7 @@ import pytest
 import weir
 
 torch = pytest.importorskip("torch", reason="PyTorch cannot be installed here")
-from test_stitch import host  # noqa: E402, F401
+from stand_in import host  # noqa: E402, F401
 
 
 @pytest.fixture(params=["cpu", "npu:a3"])

@@ -64,7 +64,7 @@ class Builder(Results, OpenSizes):
             if not isinstance(example, torch.Tensor):
                 self.env[node] = self._size(node.meta.get("val"), example)
             elif node.users or index in built.written:
-                bound = Input(index, node.name, example)
+                bound = Input(index, node.name, example, self.gpu)
                 if self.symbols:
                     names = self.symbols.names_of(node.meta["val"].shape)
                     self.env[node] = bound.declare_open(graph, names)
@@ -268,9 +268,15 @@ class Builder(Results, OpenSizes):
         op, made = node.target, node.meta.get("val")
         if op in table.ONLY_FIRST and users_beyond_first(node):
             return backward.ALL_OUTPUTS.get(op)
-        if self.gpu and isinstance(made, torch.Tensor) and not self.gpu.holds(made):
+        if self.gpu and isinstance(made, torch.Tensor) and not self._may_be_here(node, made):
             return None
         return table.find(op)
+
+    def _may_be_here(self, node, made):
+        """Whether the GPU can compute the value: it is a tensor there, or a number that only other
+        operators use."""
+        inside = not made.ndim and not any(user.op == "output" for user in node.users)
+        return inside or self.gpu.holds(made)
 
     def _anchor(self):
         if None not in self.constants:

@@ -6,6 +6,7 @@ on sizes are computed for each set of sizes.
 """
 
 import copy
+import itertools
 
 import torch
 from torch.utils import _pytree as pytree
@@ -17,11 +18,16 @@ from ..lower import fallback
 from .symbols import NotElastic, Size, Symbols
 
 
+_TABLE = 32  # sizes in a table of numbers
+
+
 class Input:
     """How placeholder ``index`` is bound at each run."""
 
-    def __init__(self, index, name, example):
+    def __init__(self, index, name, example, gpu=None):
         self.index, self.name = index, name
+        # A number in the host's memory: the GPU gets a copy.
+        self.away = gpu and not example.ndim and not gpu.holds(example)
         self.dtype, self.shape = example.dtype, tuple(example.shape)
         # Memory that is dense in some order of dims is used directly; other memory is copied.
         self.order = values.dense_order(self.shape, example.stride())
@@ -44,7 +50,7 @@ class Input:
 
     def is_special(self):
         """Whether the argument cannot be used directly."""
-        return self.copied or self.strides is not None or self.lazy
+        return self.copied or self.strides is not None or self.lazy or self.away
 
     def spec(self):
         return values.DTYPES[self.dtype], tuple(self.shape[d] for d in self.order)
@@ -114,17 +120,17 @@ class Built:
 
 
 class _Like:
-    """A placeholder for a tensor of which only type and sizes are used."""
+    """A placeholder for a tensor of which only type, sizes and device are used."""
 
-    def __init__(self, shape, dtype):
-        self.shape, self.dtype = shape, dtype
+    def __init__(self, shape, dtype, device):
+        self.shape, self.dtype, self.device = shape, dtype, device
 
 
 def _now(x, sizes):
     if isinstance(x, Size):
         return sizes.number_of(x.expression)
     if isinstance(x, _Like):
-        return torch.empty([_now(s, sizes) for s in x.shape], dtype=x.dtype)
+        return torch.empty([_now(s, sizes) for s in x.shape], dtype=x.dtype, device=x.device)
     return x
 
 
@@ -137,6 +143,7 @@ class OpenSizes:
         used = [n.meta.get("val") for n in self.placeholders() if n.users]
         dims = [d for v in used if isinstance(v, torch.Tensor) for d in v.shape]
         self._numbers = {}  # sizes that are values, by expression
+        self._tables = []  # inputs of the graph: tables of these values
         free = {d.node.expr for d in dims if isinstance(d, torch.SymInt)}
         free = [e for e in free if e in self.sizes.known]
         self.symbols = Symbols(graph, free, self.sizes.known)
@@ -188,7 +195,7 @@ class OpenSizes:
 
     def _like_open(self, val):
         sizes = [self._size(s, s) for s in val.shape]
-        return _Like(sizes, val.dtype)
+        return _Like(sizes, val.dtype, val.device)
 
     def _sizes_as_values(self, args):
         """For arithmetic with sizes: replaces each by an input of the graph with one element."""
@@ -204,17 +211,32 @@ class OpenSizes:
         return made
 
     def _number(self, expression):
+        """The graph's value of a size: an element of a table that is an input of the graph."""
         if expression not in self._numbers:
-
-            def make(sizes):
-                return torch.tensor(sizes.number_of(expression), dtype=torch.int64)
-
-            self._numbers[expression] = self._hide_tensor(make(self.sizes), (), make)
+            if len(self._numbers) % _TABLE == 0:
+                self._begin_table()
+            at = len(self._numbers) % _TABLE
+            self._numbers[expression] = self._tables[-1][at]
         return self._numbers[expression]
+
+    def _begin_table(self):
+        first = len(self._tables) * _TABLE
+
+        def make(sizes):
+            known = itertools.islice(self._numbers, first, first + _TABLE)
+            numbers = [sizes.number_of(expression) for expression in known]
+            numbers += [0] * (_TABLE - len(numbers))
+            if self.gpu:
+                return self.gpu.numbers(numbers)
+            return torch.tensor(numbers, dtype=torch.int64)
+
+        self._tables.append(self._hide_tensor(make(self.sizes), (_TABLE,), make))
 
     def _fallback_open(self, node, op, args, kwargs):
         """Adds PyTorch's kernel to a graph of open sizes; it reads the sizes from an input of the
         graph."""
+        if self.gpu:
+            raise NotElastic(f"{op} is a kernel of PyTorch's")
         if node is None or effects.is_ordered(op):
             raise NotElastic(f"{op} has an effect, or depends on strides")
         if self._symbols_input is None:
