@@ -2,11 +2,13 @@
 
     python bench/python/models.py [--threads N] [--rounds N] [--json] [MODEL ...]
     python bench/python/models.py --growth [--lengths 12,62,150,1000] [--count N] [--cpu-time]
+                                  [--device cuda]
 
 Each model of zoo.py runs eagerly, compiled by inductor (where there is a compiler for it) and by
 weir, in one process, rounds taking turns; medians. `--growth` generates tokens with a cache that
-grows and with one of fixed length, both compiled by weir. Weights are random. `--threads` is for
-PyTorch and weir. On a busy machine the figures mean nothing, but for those of --cpu-time.
+grows and with one of fixed length, both compiled by weir; on a GPU with layers of 4096 in bf16, and
+each token is waited for. Weights are random. `--threads` is for PyTorch and weir. On a busy machine
+the figures mean nothing, but for those of --cpu-time.
 """
 
 import argparse
@@ -54,35 +56,42 @@ def compare(name, rounds):
 # ---- text that grows ----
 
 
-def _llama():
+_HOST = dict(hidden_size=256, intermediate_size=688, num_attention_heads=8, num_key_value_heads=4)
+_GPU = dict(hidden_size=4096, intermediate_size=11008, num_attention_heads=32, num_key_value_heads=32)
+
+
+def _llama(device):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
+    sizes, dtype = (_HOST, torch.float32) if device == "cpu" else (_GPU, torch.bfloat16)
     config = LlamaConfig(
-        vocab_size=512, hidden_size=256, intermediate_size=688, num_hidden_layers=4,
-        num_attention_heads=8, num_key_value_heads=4, max_position_embeddings=8192,
-    )  # fmt: skip
-    return config, LlamaForCausalLM(config).eval()
+        vocab_size=512, num_hidden_layers=4, max_position_embeddings=8192, **sizes
+    )
+    with torch.device(device):
+        return config, LlamaForCausalLM(config).to(dtype).eval()
 
 
 class _Text:
     """A text that grows by a token at each step."""
 
-    def __init__(self, run, cache, start, clock):
+    def __init__(self, run, cache, start, clock, device):
         self.run, self.cache, self.clock, self.times = run, cache, clock, []
-        self.out = self._feed(torch.arange(start)[None] % 512)
+        self.out = self._feed(torch.arange(start, device=device)[None] % 512)
 
     def _feed(self, tokens):
         return self.run(input_ids=tokens, past_key_values=self.cache, use_cache=True)
 
     def step(self):
         token = self.out.logits[:, -1:].argmax(-1)
+        token.tolist()  # as a loop that looks for the end of the text does
         began = self.clock()
         self.out = self._feed(token)
+        self.out.logits[0, 0, 0].item()
         self.times.append(1e3 * (self.clock() - began))
 
 
-def growth(lengths, count, clock):
+def growth(lengths, count, clock, device):
     """Milliseconds of a token behind texts of these lengths, and of the whole text: with a cache that
     grows and one of fixed length, both compiled by weir, and with PyTorch's own kernels."""
     from transformers import DynamicCache, StaticCache
@@ -90,19 +99,23 @@ def growth(lengths, count, clock):
     # The fixed one is to be fixed: nothing that another length has made dynamic.
     torch._dynamo.config.automatic_dynamic_shapes = False
     torch._dynamo.config.recompile_limit = 64
-    config, module = _llama()
+    config, module = _llama(device)
     rows = []
+
+    def text(run, cache, length):
+        return _Text(run, cache, length, clock, device)
+
     with torch.no_grad():
         growing = torch.compile(module, backend=weir.get_npu_backend(), dynamic=True)
-        _Text(growing, DynamicCache(config=config), 8, clock).step()
+        text(growing, DynamicCache(config=config), 8).step()
         for length in lengths:
-            eager = _llama()[1]
-            fixed = torch.compile(_llama()[1], backend=weir.get_npu_backend(), dynamic=False)
+            eager = _llama(device)[1]
+            fixed = torch.compile(_llama(device)[1], backend=weir.get_npu_backend(), dynamic=False)
             longest = length + count + 1
             texts = {
-                "growing": _Text(growing, DynamicCache(config=config), length, clock),
-                "fixed": _Text(fixed, StaticCache(config=config, max_cache_len=longest), length, clock),
-                "eager": _Text(eager, DynamicCache(config=config), length, clock),
+                "growing": text(growing, DynamicCache(config=config), length),
+                "fixed": text(fixed, StaticCache(config=config, max_cache_len=longest), length),
+                "eager": text(eager, DynamicCache(config=config), length),
             }
             for _ in range(count):
                 for text in texts.values():
@@ -121,14 +134,16 @@ def main():
     parser.add_argument("--cpu-time", action="store_true", help="processor time, on a busy machine")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of --growth")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(zoo.MODELS))
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    weir.set_device(f"cpu:cores={options.threads}")
+    on_gpu = options.device == "cuda"
+    weir.set_device(weir.Device("cuda:0") if on_gpu else f"cpu:cores={options.threads}")
     if options.growth:
         clock = time.process_time if options.cpu_time else time.perf_counter
-        rows = growth([int(n) for n in options.lengths.split(",")], options.count, clock)
+        rows = growth([int(n) for n in options.lengths.split(",")], options.count, clock, options.device)
     else:
         rows = [{"model": m, **compare(m, options.rounds)} for m in options.models or zoo.MODELS]
     if options.json:
