@@ -102,20 +102,20 @@ def growth(lengths, count, clock, device):
     config, module = _llama(device)
     rows = []
 
-    def text(run, cache, length):
+    def begin(run, cache, length):
         return _Text(run, cache, length, clock, device)
 
     with torch.no_grad():
         growing = torch.compile(module, backend=weir.get_npu_backend(), dynamic=True)
-        text(growing, DynamicCache(config=config), 8).step()
+        begin(growing, DynamicCache(config=config), 8).step()
         for length in lengths:
             eager = _llama(device)[1]
             fixed = torch.compile(_llama(device)[1], backend=weir.get_npu_backend(), dynamic=False)
             longest = length + count + 1
             texts = {
-                "growing": text(growing, DynamicCache(config=config), length),
-                "fixed": text(fixed, StaticCache(config=config, max_cache_len=longest), length),
-                "eager": text(eager, DynamicCache(config=config), length),
+                "growing": begin(growing, DynamicCache(config=config), length),
+                "fixed": begin(fixed, StaticCache(config=config, max_cache_len=longest), length),
+                "eager": begin(eager, DynamicCache(config=config), length),
             }
             for _ in range(count):
                 for text in texts.values():

@@ -28,6 +28,7 @@ enum {
     CU_EVENT_DEFAULT = 0,
     CU_EVENT_DISABLE_TIMING = 2,
     CU_EVENT_RECORD_EXTERNAL = 1,
+    CU_NODE_KERNEL = 0,
     CU_NODE_EVENT_RECORD = 7,
     CU_WAIT_GEQ = 0,
     CU_CAPTURE_RELAXED = 2,
@@ -107,6 +108,15 @@ struct weir__cu_launch {
     unsigned nattributes;
 };
 
+/* A kernel node of a graph: what it launches. */
+struct weir__cu_node_kernel {
+    weir__cu_function function; /* NULL if the kernel is one of a library */
+    unsigned grid[3], block[3], shared;
+    void **params, **extra;
+    void *kernel;
+    weir__cu_context context;
+};
+
 /* symbol in the library, name here, parameters. Each returns a weir__cu_result. */
 #define WEIR__CU_SYMBOLS(X)                                                                        \
     X(cuInit, init, (unsigned flags))                                                              \
@@ -167,6 +177,9 @@ struct weir__cu_launch {
     X(cuStreamWaitValue64_v2, stream_wait_value,                                                   \
       (weir__cu_stream stream, weir__cu_address of, uint64_t value, unsigned flags))               \
     X(cuStreamBeginCapture_v2, capture_begin, (weir__cu_stream stream, int mode))                  \
+    X(cuStreamGetCaptureInfo_v3, capture_info,                                                     \
+      (weir__cu_stream stream, int *status, uint64_t *id, weir__cu_graph *graph,                   \
+       const weir__cu_node **last, const void **edges, size_t *n))                                 \
     X(cuStreamEndCapture, capture_end, (weir__cu_stream stream, weir__cu_graph * graph))           \
     X(cuLaunchHostFunc, launch_host, (weir__cu_stream stream, weir__cu_host_fn fn, void *user))    \
     X(cuEventCreate, event_create, (weir__cu_event * event, unsigned flags))                       \
@@ -197,7 +210,13 @@ struct weir__cu_launch {
     X(cuGraphInstantiateWithFlags, graph_instantiate,                                              \
       (weir__cu_exec * exec, weir__cu_graph graph, uint64_t flags))                                \
     X(cuGraphGetNodes, graph_nodes, (weir__cu_graph graph, weir__cu_node * nodes, size_t * n))     \
+    X(cuGraphNodeGetDependencies_v2, node_before,                                                  \
+      (weir__cu_node node, weir__cu_node * before, uint64_t * edges, size_t * n))                  \
     X(cuGraphNodeGetType, node_type, (weir__cu_node node, int *type))                              \
+    X(cuGraphKernelNodeGetParams_v2, node_kernel,                                                  \
+      (weir__cu_node node, struct weir__cu_node_kernel * kernel))                                  \
+    X(cuGraphExecKernelNodeSetParams_v2, exec_set_kernel,                                          \
+      (weir__cu_exec exec, weir__cu_node node, const struct weir__cu_node_kernel *kernel))         \
     X(cuGraphEventRecordNodeGetEvent, node_event, (weir__cu_node node, weir__cu_event * event))    \
     X(cuGraphExecEventRecordNodeSetEvent, exec_set_event,                                          \
       (weir__cu_exec exec, weir__cu_node node, weir__cu_event event))                              \

@@ -227,6 +227,13 @@ struct weir__cuda {
 };
 
 /* Where and how a command is queued. */
+/* A kernel node of a graph that is already executable. */
+struct weir__cuda_patch {
+    weir__cu_exec exec;
+    weir__cu_node node;
+    int n; /* how often it was replaced */
+};
+
 struct weir__cuda_sink {
     struct weir__cuda *dev;
     weir__cu_stream stream;
@@ -237,6 +244,7 @@ struct weir__cuda_sink {
     uint64_t concurrent_set;           /* of matrix products: see product.h; 0 outside plans */
     char *into;                        /* while products are timed: where they write instead */
     struct weir__cuda_stream *own;     /* the command's stream; NULL while a plan is captured */
+    struct weir__cuda_patch *patch;    /* if not NULL: replace this node, and queue nothing */
 };
 
 static inline struct weir__cuda *weir__cuda_of(weir_device *dev)

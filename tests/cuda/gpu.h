@@ -81,6 +81,16 @@ static inline weir_tensor *gpu_tensor(weir_stream *s, weir_dtype dtype, int64_t 
     return t;
 }
 
+/* How often CUDA's function was called since the watch began. */
+static inline int called(const struct fake_control *fake, const char *function)
+{
+    int n = 0;
+
+    for (uint64_t i = 1; fake->watched(i); i++)
+        n += !strcmp(fake->watched(i), function);
+    return n;
+}
+
 /* A kernel source of the test's own on `s`, under the limits in force there. */
 static inline weir_status gpu_submit(weir_stream *s, const struct weir__code *code,
                                      const char *name, const void *args, size_t size,

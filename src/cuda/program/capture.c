@@ -24,6 +24,8 @@ struct capture {
     struct weir__cuda_props *props; /* made for the capture */
     weir__cu_event origin;
     weir__cu_event met; /* after the last collective; NULL before the first */
+    bool notes;         /* items get their nodes */
+    size_t nnodes;      /* with `notes`: how many there are, or SIZE_MAX: not known */
 };
 
 static weir_status new_event(struct capture *c, weir__cu_stream on, weir__cu_event *out)
@@ -102,23 +104,32 @@ static int priority_of(const struct capture *c, const struct weir__cuda_lane *la
            (c->by_chains && item->critical && priority > c->p->dev->gpu.priority_greatest);
 }
 
-static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
+struct weir__cuda_sink weir__cuda_capture_sink(struct weir__program *p, int lane,
+                                               const struct weir__kernel *k)
 {
-    struct weir__cuda_lane *l = &c->p->lanes[lane];
-    struct weir__code_context context = weir__cuda_context(c->p->dev, l->stream, 0);
+    struct weir__cuda_lane *l = &p->lanes[lane];
+    struct weir__code_context context = weir__cuda_context(p->dev, l->stream, 0);
 
-    context.run = (const uint64_t *)(uintptr_t)c->p->run;
+    context.run = (const uint64_t *)(uintptr_t)p->run;
     context.stream = lane ? l->stream->name : NULL;
     return (struct weir__cuda_sink){
-        .dev = c->p->dev,
-        .stream = c->lanes[lane].tail,
-        .cores = l->items[i].kernel.cores,
+        .dev = p->dev,
+        .cores = k->cores,
         .context = context,
         .workspace = &l->workspace,
         .counters = &l->counters,
-        .concurrent_set = c->p->concurrent_set,
-        .into = c->into,
+        .concurrent_set = p->concurrent_set,
     };
+}
+
+static struct weir__cuda_sink sink_of(const struct capture *c, int lane, int i)
+{
+    struct weir__cuda_sink sink =
+        weir__cuda_capture_sink(c->p, lane, &c->p->lanes[lane].items[i].kernel);
+
+    sink.stream = c->lanes[lane].tail;
+    sink.into = c->into;
+    return sink;
 }
 
 /* Captures a collective, ordered after the previous one, which may be on another lane. */
@@ -134,7 +145,7 @@ static weir_status capture_meet(struct capture *c, const struct weir__cuda_sink 
 
 static weir_status capture_kernel(struct capture *c, int lane, int i)
 {
-    const struct weir__cuda_lane *l = &c->p->lanes[lane];
+    struct weir__cuda_lane *l = &c->p->lanes[lane];
     const struct weir__kernel *k = &l->items[i].kernel;
     const struct weir__cuda_part *part = NULL;
     struct weir__cuda_sink sink;
@@ -147,7 +158,13 @@ static weir_status capture_kernel(struct capture *c, int lane, int i)
     sink = sink_of(c, lane, i);
     if (k->is_collective && !c->into)
         return capture_meet(c, &sink, k);
-    return k->fn ? weir__cuda_issue(&sink, k) : WEIR_OK;
+    if (!k->fn || (st = weir__cuda_issue(&sink, k)))
+        return k->fn ? st : WEIR_OK;
+    if (c->notes && !part)
+        weir__cuda_note_nodes(c->p, &l->items[i], sink.stream, &c->nnodes);
+    else /* a node that is replaced would have all cores again */
+        c->nnodes = SIZE_MAX;
+    return WEIR_OK;
 }
 
 /* Records the timer's event after the item, on a side stream, so that no other node waits for
@@ -184,6 +201,7 @@ static weir_status capture_merge(struct capture *c, const struct weir__cuda_merg
     if (st)
         return st;
     sink = sink_of(c, at.lane, at.item);
+    c->nnodes = SIZE_MAX;
     if ((st = weir__cuda_merge_issue(&sink, c->p, m)) || (st = new_event(c, first->tail, &event)))
         return st;
     for (int i = 0; i < m->n; i++) {
@@ -278,8 +296,12 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__cuda_props props = {0};
-    struct capture c = {
-        .p = p, .into = into, .marked = marked, .props = &props, .by_chains = may_go_by_chains(p)};
+    struct capture c = {.p = p,
+                        .into = into,
+                        .marked = marked,
+                        .notes = !into && !marked && !p->has_collectives,
+                        .props = &props,
+                        .by_chains = may_go_by_chains(p)};
     weir__cu_stream origin;
     weir_status st;
 

@@ -112,6 +112,8 @@ void weir__cuda_program_free(struct weir__program *p)
     }
     if (p->run)
         weir__cuda_free(p->dev, (void *)(uintptr_t)p->run);
+    if (p->scratch)
+        p->dev->api->cu.stream_destroy(p->scratch);
     weir__cuda_leave(p->dev, pushed);
     weir__free(p->order);
     weir__free(p->calls);
@@ -127,8 +129,8 @@ weir_status weir__cuda_program_update(struct weir__program *p, int lane, int ite
     to->kernel.call = NULL;
     memcpy(to->args, kernel->args, kernel->args_size);
     to->kernel.args = to->args;
-    set_stale(p);
-    p->moved = true;
+    p->nchanged += !to->changed;
+    to->changed = p->traced.stale = p->moved = true;
     return WEIR_OK;
 }
 
@@ -145,17 +147,31 @@ static weir_status instantiate(struct weir__program *p, struct weir__cuda_graph 
     return st;
 }
 
+/* Nodes can be named by the graph that the executable one was made of, not by those that it was
+ * updated with. */
+static void forget_nodes(struct weir__program *p)
+{
+    if (p->plain.graph)
+        p->dev->api->cu.graph_destroy(p->plain.graph);
+    p->plain.graph = NULL;
+    weir__cuda_nodes_take(p, false);
+}
+
 static weir_status use_plain(struct weir__program *p, weir__cu_graph graph)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__cu_update result;
     weir_status st = WEIR_OK;
 
-    if (!p->plain.exec || cu->exec_update(p->plain.exec, graph, &result)) {
-        drop_graph(p, &p->plain);
-        st = instantiate(p, &p->plain, graph);
+    if (p->plain.exec && !cu->exec_update(p->plain.exec, graph, &result)) {
+        forget_nodes(p);
+        cu->graph_destroy(graph);
+        return WEIR_OK;
     }
-    cu->graph_destroy(graph);
+    drop_graph(p, &p->plain);
+    p->plain.graph = graph;
+    if (!(st = instantiate(p, &p->plain, graph)))
+        weir__cuda_nodes_take(p, true);
     return st;
 }
 
@@ -203,6 +219,7 @@ weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_
     const unsigned *epoch = &p->dev->cores.epoch;
     weir_status st = WEIR_OK;
 
+    g->stale |= g == &p->plain && p->nchanged;
     /* A lane's limit may move other lanes to other parts of the cores: then capture again. */
     for (int i = 0; i < 2 && !st && (g->stale || p->epoch != *epoch); i++) {
         if (p->epoch != *epoch)
@@ -324,6 +341,20 @@ bool weir__cuda_program_may_update(const struct weir__program *p)
     return may_go_without_graph(p) && !p->on_host && !p->has_collectives;
 }
 
+/* Brings the graph up to date, if that takes less than queueing the kernels; else it becomes
+ * stale. While a trace is recorded the other graph is used. */
+static void follow_changes(struct weir__program *p)
+{
+    bool is_current = p->plain.exec && !p->plain.stale && p->epoch == p->dev->cores.epoch;
+
+    if (!p->nchanged || (weir__trace_on() && is_current))
+        return;
+    if (is_current && weir__cuda_program_patch(p))
+        p->moved = false;
+    else
+        p->plain.stale = true;
+}
+
 /* True if the run can be a launch of a graph. A graph with pending launches must not be changed.
  * While one of the two graphs is up to date, pending launches use that graph, so the other one may
  * be captured. */
@@ -364,6 +395,7 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
         return st;
     pushed = weir__cuda_enter(dev);
     weir__cuda_program_begin(p, streams);
+    follow_changes(p);
     by_nodes = goes_without_graph(p) || !can_launch(p);
     if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);

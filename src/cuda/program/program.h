@@ -10,6 +10,12 @@ enum {
     WEIR__CUDA_LANES = 1024,
 };
 
+/* The kernel nodes of an item, last one first. Products have up to three. */
+struct weir__cuda_nodes {
+    weir__cu_node at[3];
+    int n;
+};
+
 struct weir__cuda_item {
     bool is_wait;
     int lane, item; /* of a wait: the item that it waits for */
@@ -22,6 +28,10 @@ struct weir__cuda_item {
     bool awaited;         /* an item of another lane waits for it */
     struct weir__cuda_timer *timer; /* while a traced run is queued */
     weir__cu_node mark;             /* the node of its event in the traced graph */
+    struct weir__cuda_nodes noted;  /* while capturing: its nodes */
+    struct weir__cuda_nodes nodes;  /* those in the plain graph; none if they cannot be replaced */
+    const struct weir__code *code;  /* the kernel's source in that graph */
+    bool changed;                   /* its kernel is not the one in that graph */
     int position;                   /* its index in `order`, while a run is described */
 };
 
@@ -59,7 +69,7 @@ struct weir__cuda_arrangement {
 struct weir__cuda_graph {
     bool stale;           /* the program has changed since the capture */
     weir__cu_exec exec;   /* NULL before the first capture */
-    weir__cu_graph graph; /* of the traced graph only: `mark` refers to its nodes */
+    weir__cu_graph graph; /* its nodes are those that items name; NULL if there are none */
 };
 
 struct weir__program {
@@ -72,6 +82,8 @@ struct weir__program {
     bool loaded;             /* the kernels of a run node by node are loaded */
     bool on_host;            /* it has host functions: it runs node by node */
     bool moved;              /* a kernel has changed since the last run */
+    int nchanged;            /* number of items that are not as in the plain graph */
+    weir__cu_stream scratch; /* where single products are captured; NULL before the first */
     bool autotuned;          /* the algorithms of its products are chosen */
     uint64_t concurrent_set; /* the number under which they are chosen */
     unsigned epoch;          /* of the cores at the last capture */
@@ -101,6 +113,23 @@ static inline struct weir__cuda_item *weir__cuda_item_at(const struct weir__prog
  * `marked`, every item that has a timer has the timer's event after it. (L) */
 weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool marked,
                                      weir__cu_graph *out);
+
+/* The same for a single kernel, as far as its stream; the caller sets that. */
+struct weir__cuda_sink weir__cuda_capture_sink(struct weir__program *p, int lane,
+                                               const struct weir__kernel *k);
+
+/* ---- patch.c: kernels of an executable graph ---- */
+
+/* While the graph is captured, after an item: finds the item's nodes. *nnodes is the number of
+ * nodes before the item, or SIZE_MAX if that is not known, and then after it. (L) */
+void weir__cuda_note_nodes(struct weir__program *p, struct weir__cuda_item *item,
+                           weir__cu_stream stream, size_t *nnodes);
+/* After a capture: the graph has the present kernels. With `any`, their nodes may be replaced. */
+void weir__cuda_nodes_take(struct weir__program *p, bool any);
+/* Replaces the kernels that have changed in the plain graph. False if that is not possible, or
+ * takes longer than to queue all kernels: then the graph may have some of them, and must be
+ * captured again before its next launch. (L) */
+bool weir__cuda_program_patch(struct weir__program *p);
 
 /* program.c: captures the program if `g`, which is one of its two graphs, is stale. (L) */
 weir_status weir__cuda_program_ready(struct weir__program *p, struct weir__cuda_graph *g);

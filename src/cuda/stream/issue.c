@@ -34,6 +34,29 @@ static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
     return st;
 }
 
+/* Replaces the kernel of a node. The node keeps its edges and its part of the cores. */
+static weir__cu_result replace(const struct weir__cuda_sink *sink,
+                               const struct weir__code_launch *l, weir__cu_function function,
+                               void **params)
+{
+    const struct weir__cu *cu = &sink->dev->api->cu;
+    struct weir__cu_node_kernel to;
+    weir__cu_result r = cu->node_kernel(sink->patch->node, &to);
+
+    if (r)
+        return r;
+    sink->patch->n++;
+    to.function = function;
+    to.kernel = NULL;
+    to.grid[0] = l->grid;
+    to.block[0] = l->threads;
+    to.grid[1] = to.grid[2] = to.block[1] = to.block[2] = 1;
+    to.shared = l->shared;
+    to.params = params;
+    to.extra = NULL;
+    return cu->exec_set_kernel(sink->patch->exec, sink->patch->node, &to);
+}
+
 /* Launches a kernel. Every source in kernels/ waits itself (await_earlier) for the kernels before
  * it, in a graph for all its predecessors. So on GPUs that can, it is started before they end. */
 static weir__cu_result start(const struct weir__cuda_sink *sink, const struct weir__code *code,
@@ -51,7 +74,8 @@ static weir__cu_result start(const struct weir__cuda_sink *sink, const struct we
         .nattributes = !code->source && l->arch >= 90,
     };
 
-    return sink->dev->api->cu.launch_with(&how, function, params, NULL);
+    return sink->patch ? replace(sink, l, function, params)
+                       : sink->dev->api->cu.launch_with(&how, function, params, NULL);
 }
 
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)

@@ -146,6 +146,8 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         /* With other sizes its kernels may have more arguments, which do not fit into its
          * program. */
         *st = WEIR_OK;
+        if (!is_over(plan, inst)) /* its program cannot be freed yet */
+            return NULL;
         weir__instance_free(plan, inst);
         plan->ninstances--;
     }

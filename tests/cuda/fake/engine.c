@@ -45,6 +45,8 @@ unsigned fake_random(void)
 
 void fake_free_op(struct fake_op *op)
 {
+    if (op->sharers-- > 0)
+        return;
     switch (op->kind) {
     case FAKE_OP_KERNEL:
         free(op->u.kernel.params[0]);

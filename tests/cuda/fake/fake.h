@@ -24,6 +24,7 @@ WEIR__CUBLASLT_SYMBOLS(FAKE_DECLARE)
 enum {
     FAKE_DEVICES = 2,
     FAKE_CORES = 132,
+    FAKE_NODES = 1 << 16,
     FAKE_INVALID = 1,
     FAKE_NO_CONTEXT = 201,
     FAKE_BAD_HANDLE = 400,
@@ -153,6 +154,7 @@ struct fake_run {
 
 struct fake_op {
     struct fake_op *next;
+    int sharers; /* graphs that have the node as well */
     enum {
         FAKE_OP_KERNEL,
         FAKE_OP_COPY,
@@ -168,6 +170,7 @@ struct fake_op {
     union {
         struct {
             char text[64];
+            const struct fake_module *function;
             struct emu_module *module; /* NULL for a function */
             void *params[3];           /* copies, in one piece */
             unsigned blocks, threads, shared;
@@ -205,6 +208,7 @@ struct fake_set {
 
 struct fake_node {
     struct fake_op *op;
+    int number;
     struct fake_set before;
 };
 
@@ -214,6 +218,14 @@ struct fake_body {
     bool is_known; /* by its nodes: the graph that they are of is not destroyed */
     struct fake_node *nodes;
     int nnodes;
+};
+
+struct fake_graph {
+    struct fake_object object;
+    struct fake_body *body;
+    struct fake_body *origin; /* of an executable one: of the graph that it was made of; NULL after
+                               * an update, when its nodes have no names any more */
+    struct fake_event **events; /* of an executable one: those that its nodes record */
 };
 
 struct fake_capture {
@@ -276,6 +288,10 @@ void fake_pass_point(struct fake_point *p);
 struct fake_point *fake_new_point(struct fake_event *e);
 
 /* ---- graph.c ---- */
+bool fake_is_record(const struct fake_node *node);
+void fake_add_to_set(struct fake_set *set, const struct fake_set *more);
+/* One holder less; under the lock. */
+void fake_put_body(struct fake_body *body);
 int fake_capture_op(struct fake_stream *s, struct fake_op *op);
 void fake_capture_record(struct fake_stream *s, struct fake_event *e);
 int fake_capture_wait(struct fake_stream *s, struct fake_event *e);
@@ -299,6 +315,12 @@ int fake_run_kernel(const struct fake_op *op);
 /* The text's kernel is a function here: it is not compiled. */
 bool fake_is_function(const char *text);
 void fake_run_product(const struct fake_product *p);
+/* A name for what the library launches for it: the same for another one of the same sizes. */
+weir__cu_function fake_product_function(const struct fake_product *p);
+struct fake_product *fake_copy_product(const struct fake_product *p);
+/* The command of a launch; FAKE_INVALID if it is refused. */
+int fake_kernel_op(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
+                   void **params, struct fake_op *op);
 void fake_slow_algorithm(int algorithm);
 int fake_last_algorithm(void);
 /* Notes a failure of the kernel. */

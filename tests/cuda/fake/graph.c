@@ -6,13 +6,7 @@
 
 #include "fake.h"
 
-struct fake_graph {
-    struct fake_object object;
-    struct fake_body *body;
-    struct fake_event **events; /* of an executable one: those that its nodes record */
-};
-
-static void add_to_set(struct fake_set *set, const struct fake_set *more)
+void fake_add_to_set(struct fake_set *set, const struct fake_set *more)
 {
     for (int i = 0; i < more->n; i++) {
         bool has = false;
@@ -27,7 +21,7 @@ static void add_to_set(struct fake_set *set, const struct fake_set *more)
     }
 }
 
-static void put_body(struct fake_body *body)
+void fake_put_body(struct fake_body *body)
 {
     if (!body || --body->refs)
         return;
@@ -44,7 +38,7 @@ void fake_put_run(struct fake_run *run)
     for (int i = 0; i < run->body->nnodes; i++)
         fake_put_point(run->points[i]);
     free(run->points);
-    put_body(run->body);
+    fake_put_body(run->body);
 }
 
 static void run_node(const struct fake_run *run, int i)
@@ -101,7 +95,7 @@ static bool is_early(const struct fake_op *op)
     return op->kind == FAKE_OP_KERNEL && op->u.kernel.early;
 }
 
-static bool is_record(const struct fake_node *node)
+bool fake_is_record(const struct fake_node *node)
 {
     return node->op->kind == FAKE_OP_RECORD;
 }
@@ -113,7 +107,7 @@ static void count_edges(const struct fake_body *body)
     for (int i = 0; i < body->nnodes; i++) {
         const struct fake_set *before = &body->nodes[i].before;
 
-        if (is_record(&body->nodes[i]))
+        if (fake_is_record(&body->nodes[i]))
             continue;
         for (int k = 0; k < before->n; k++) {
             int from = body->nodes[before->nodes[k]].op->kind;
@@ -135,10 +129,10 @@ static int number_of(const struct fake_body *body, int node)
 {
     int n = 0;
 
-    if (is_record(&body->nodes[node]))
+    if (fake_is_record(&body->nodes[node]))
         fake_misuse("a node comes after an event");
     for (int i = 0; i < node; i++)
-        n += !is_record(&body->nodes[i]);
+        n += !fake_is_record(&body->nodes[i]);
     return n;
 }
 
@@ -151,7 +145,7 @@ static void note_launch(const struct fake_body *body)
     for (int i = 0; i < body->nnodes && at < size; i++) {
         const struct fake_node *node = &body->nodes[i];
 
-        if (is_record(node))
+        if (fake_is_record(node))
             continue;
         if (node->op->kind == FAKE_OP_KERNEL)
             at += (size_t)snprintf(
@@ -185,13 +179,14 @@ int fake_capture_op(struct fake_stream *s, struct fake_op *op)
 
     if (op->kind == FAKE_OP_WRITE || op->kind == FAKE_OP_WAIT_VALUE || op->kind == FAKE_OP_GRAPH)
         fake_misuse("a command that weir's graphs do not have is captured");
-    body->nodes = realloc(body->nodes, (size_t)(body->nnodes + 1) * sizeof *body->nodes);
-    if (!body->nodes)
-        abort();
+    if (!body->nodes && !(body->nodes = malloc(FAKE_NODES * sizeof *body->nodes)))
+        abort(); /* they do not move: a handle is an address */
+    if (body->nnodes == FAKE_NODES)
+        fake_misuse("a graph has more than %d nodes", FAKE_NODES);
     node = &body->nodes[body->nnodes];
-    *node = (struct fake_node){.op = op, .before = s->before};
+    *node = (struct fake_node){.op = op, .number = body->nnodes, .before = s->before};
     s->before = (struct fake_set){NULL, 0};
-    add_to_set(&s->before, &self);
+    fake_add_to_set(&s->before, &self);
     body->nnodes++;
     return 0;
 }
@@ -199,7 +194,7 @@ int fake_capture_op(struct fake_stream *s, struct fake_op *op)
 void fake_capture_record(struct fake_stream *s, struct fake_event *e)
 {
     e->capture = s->capture->number;
-    add_to_set(&e->before, &s->before);
+    fake_add_to_set(&e->before, &s->before);
 }
 
 int fake_capture_wait(struct fake_stream *s, struct fake_event *e)
@@ -209,7 +204,7 @@ int fake_capture_wait(struct fake_stream *s, struct fake_event *e)
     if (!capture || (s->capture && s->capture != capture))
         return FAKE_CAPTURE_ISOLATION;
     s->capture = capture;
-    add_to_set(&s->before, &e->before);
+    fake_add_to_set(&s->before, &e->before);
     return 0;
 }
 
@@ -272,7 +267,7 @@ int cuStreamEndCapture(weir__cu_stream stream, weir__cu_graph *graph)
         g->body->is_known = true;
         *graph = g;
     } else {
-        put_body(capture->body);
+        fake_put_body(capture->body);
     }
     fake_leave_capture(capture);
     free(capture);
@@ -289,65 +284,11 @@ int cuGraphDestroy(weir__cu_graph graph)
 
     pthread_mutex_lock(&fake_lock);
     g->body->is_known = false;
-    put_body(g->body);
+    fake_put_body(g->body);
     pthread_mutex_unlock(&fake_lock);
     fake_forget(g);
     free(g);
     return code;
-}
-
-static struct fake_node *check_node(weir__cu_node node)
-{
-    struct fake_node *n = node;
-
-    if (!n || !n->op)
-        fake_misuse("something that is no node is used as one");
-    return n;
-}
-
-int cuGraphGetNodes(weir__cu_graph graph, weir__cu_node *nodes, size_t *n)
-{
-    struct fake_body *body;
-
-    FAKE_CALL_IN_CONTEXT();
-    body = ((struct fake_graph *)fake_check(graph, FAKE_GRAPH))->body;
-    for (int i = 0; nodes && i < body->nnodes && (size_t)i < *n; i++)
-        nodes[i] = &body->nodes[i];
-    if (!nodes || *n > (size_t)body->nnodes)
-        *n = (size_t)body->nnodes;
-    return 0;
-}
-
-int cuGraphNodeGetType(weir__cu_node node, int *type)
-{
-    FAKE_CALL_IN_CONTEXT();
-    *type = is_record(check_node(node)) ? CU_NODE_EVENT_RECORD : 0;
-    return 0;
-}
-
-int cuGraphEventRecordNodeGetEvent(weir__cu_node node, weir__cu_event *event)
-{
-    FAKE_CALL_IN_CONTEXT();
-    if (!is_record(check_node(node)))
-        return FAKE_INVALID;
-    *event = ((struct fake_node *)node)->op->u.mark.event;
-    return 0;
-}
-
-int cuGraphExecEventRecordNodeSetEvent(weir__cu_exec exec, weir__cu_node node, weir__cu_event event)
-{
-    const struct fake_graph *x;
-    ptrdiff_t at;
-
-    FAKE_CALL_IN_CONTEXT();
-    x = fake_check(exec, FAKE_EXEC);
-    at = check_node(node) - x->body->nodes;
-    if (!x->body->is_known || at < 0 || at >= x->body->nnodes || !is_record(node))
-        fake_misuse("an event is set of a node that the executable graph was not made of");
-    pthread_mutex_lock(&fake_lock);
-    x->events[at] = fake_check(event, FAKE_EVENT);
-    pthread_mutex_unlock(&fake_lock);
-    return 0;
 }
 
 /* An executable graph is another holder of the same nodes, which no one changes. */
@@ -361,12 +302,12 @@ int cuGraphInstantiateWithFlags(weir__cu_exec *exec, weir__cu_graph graph, uint6
     g = fake_check(graph, FAKE_GRAPH);
     x = fake_new(FAKE_EXEC, sizeof *x);
     pthread_mutex_lock(&fake_lock);
-    x->body = g->body;
-    x->body->refs++;
+    x->body = x->origin = g->body;
+    x->body->refs += 2;
     if (!(x->events = calloc((size_t)x->body->nnodes + 1, sizeof *x->events)))
         abort();
     for (int i = 0; i < x->body->nnodes; i++)
-        if (is_record(&x->body->nodes[i]))
+        if (fake_is_record(&x->body->nodes[i]))
             x->events[i] = x->body->nodes[i].op->u.mark.event;
     count_edges(x->body);
     pthread_mutex_unlock(&fake_lock);
@@ -380,7 +321,8 @@ int cuGraphExecDestroy(weir__cu_exec exec)
     struct fake_graph *x = fake_check(exec, FAKE_EXEC);
 
     pthread_mutex_lock(&fake_lock);
-    put_body(x->body);
+    fake_put_body(x->body);
+    fake_put_body(x->origin);
     pthread_mutex_unlock(&fake_lock);
     fake_forget(x);
     free(x->events);
@@ -395,7 +337,7 @@ static bool is_alike(const struct fake_body *a, const struct fake_body *b)
     for (int i = 0; i < a->nnodes && alike; i++) {
         const struct fake_node *x = &a->nodes[i], *y = &b->nodes[i];
 
-        alike = x->op->kind == y->op->kind && !is_record(x) && x->before.n == y->before.n &&
+        alike = x->op->kind == y->op->kind && !fake_is_record(x) && x->before.n == y->before.n &&
                 is_early(x->op) == is_early(y->op);
         for (int k = 0; k < x->before.n && alike; k++)
             alike = x->before.nodes[k] == y->before.nodes[k];
@@ -415,8 +357,10 @@ int cuGraphExecUpdate_v2(weir__cu_exec exec, weir__cu_graph graph, struct weir__
     memset(result, 0, sizeof *result);
     pthread_mutex_lock(&fake_lock);
     if (is_alike(x->body, g->body)) {
-        put_body(x->body);
+        fake_put_body(x->body);
+        fake_put_body(x->origin);
         x->body = g->body;
+        x->origin = NULL;
         x->body->refs++;
     } else {
         code = FAKE_GRAPH_CHANGED;

@@ -239,25 +239,36 @@ static void copy_params(const struct fake_module *m, void **params, struct fake_
     }
 }
 
-static int launch(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
-                  void **params)
+int fake_kernel_op(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
+                   void **params, struct fake_op *op)
 {
     const unsigned *grid = how->grid, *block = how->block;
-    struct fake_op op = {.kind = FAKE_OP_KERNEL};
-    int code;
 
     if (!grid[0] || grid[1] != 1 || grid[2] != 1 || !block[0] || block[0] > 1024 || block[1] != 1 ||
         block[2] != 1 || how->shared > m->shared)
         return FAKE_INVALID;
     if (early && !m->waits)
         fake_misuse("kernel '%s' is started early and does not wait", m->text);
-    copy_params(m, params, &op);
-    memcpy(op.u.kernel.text, m->text, sizeof op.u.kernel.text);
-    op.u.kernel.module = m->module;
-    op.u.kernel.blocks = grid[0];
-    op.u.kernel.threads = block[0];
-    op.u.kernel.shared = how->shared;
-    op.u.kernel.early = early;
+    op->kind = FAKE_OP_KERNEL;
+    copy_params(m, params, op);
+    memcpy(op->u.kernel.text, m->text, sizeof op->u.kernel.text);
+    op->u.kernel.function = m;
+    op->u.kernel.module = m->module;
+    op->u.kernel.blocks = grid[0];
+    op->u.kernel.threads = block[0];
+    op->u.kernel.shared = how->shared;
+    op->u.kernel.early = early;
+    return 0;
+}
+
+static int launch(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
+                  void **params)
+{
+    struct fake_op op = {0};
+    int code = fake_kernel_op(m, how, early, params, &op);
+
+    if (code)
+        return code;
     pthread_mutex_lock(&fake_lock);
     op.u.kernel.given = fake_blocks_given();
     op.u.kernel.cores = fake_stream(how->stream)->cores;

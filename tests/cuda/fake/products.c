@@ -249,6 +249,32 @@ int cublasLtMatmul(void *handle, void *desc, const void *alpha, const void *a, v
     return code;
 }
 
+weir__cu_function fake_product_function(const struct fake_product *p)
+{
+    const struct layout *all[] = {&p->a, &p->b, &p->c};
+    uint64_t h = (uint64_t)p->algorithm * 8 + (uint64_t)(p->desc.a_turned * 4) +
+                 (uint64_t)(p->desc.b_turned * 2) + (uint64_t)p->desc.biased;
+
+    for (int i = 0; i < 3; i++) {
+        h = (h ^ all[i]->rows) * UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ all[i]->cols ^ (uint64_t)all[i]->batch << 32) * UINT64_C(0x9e3779b97f4a7c15);
+        h = (h ^ (uint64_t)all[i]->step ^ (uint64_t)all[i]->type << 48) *
+            UINT64_C(0xff51afd7ed558ccd);
+        h ^= h >> 31;
+    }
+    return (weir__cu_function)(uintptr_t)(h | 1); /* no module is there */
+}
+
+struct fake_product *fake_copy_product(const struct fake_product *p)
+{
+    struct fake_product *copy = malloc(sizeof *copy);
+
+    if (!copy)
+        abort();
+    *copy = *p;
+    return copy;
+}
+
 /* ---- on the thread that runs streams ---- */
 
 static double get(int type, const char *base, int64_t at)
