@@ -137,7 +137,7 @@ struct weir__cuda_functions {
 /* (L) */
 struct weir__cuda_products {
     void *library; /* cuBLASLt's handle */
-    struct weir__cuda_product *all;
+    struct weir__cuda_product *lists[64]; /* by the hash of their keys */
 };
 
 /* Copies and functions that run partly on the host. */

@@ -262,26 +262,36 @@ static struct weir__cuda_product *new_product(struct weir__cuda *dev,
         p->best = 0;
     if (p->nalgorithms && !p->tuned && weir__cuda_read_choice(dev, p, 0) >= 0)
         p->tuned = true;
-    p->next = dev->products.all;
-    dev->products.all = p;
     return p;
 }
 
-/* Finds or makes the product; moves it to the front of the list. */
+static struct weir__cuda_product **list_of(struct weir__cuda *dev, const struct weir__cuda_key *key)
+{
+    uint64_t words[sizeof *key / sizeof(uint64_t)], h = 0;
+
+    _Static_assert(sizeof words == sizeof *key, "a key is whole words");
+    memcpy(words, key, sizeof words);
+    for (size_t i = 0; i < weir__countof(words); i++)
+        h = (h ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15) ^ h >> 29;
+    return &dev->products.lists[h >> 58];
+}
+
+/* Finds or makes the product; moves it to the front of its list. */
 static struct weir__cuda_product *find(struct weir__cuda *dev, const struct weir__cuda_key *key,
                                        const struct weir__product *x)
 {
-    struct weir__cuda_product **at = &dev->products.all, *p;
+    struct weir__cuda_product **list = list_of(dev, key), **at = list, *p;
 
-    for (; (p = *at); at = &p->next)
-        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
-        if (!memcmp(&p->key, key, sizeof *key)) {
-            *at = p->next;
-            p->next = dev->products.all;
-            dev->products.all = p;
-            return p;
-        }
-    return new_product(dev, key, x);
+    /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): keys are zeroed first */
+    while ((p = *at) && memcmp(&p->key, key, sizeof *key))
+        at = &p->next;
+    if (p)
+        *at = p->next;
+    else if (!(p = new_product(dev, key, x)))
+        return NULL;
+    p->next = *list;
+    *list = p;
+    return p;
 }
 
 static int64_t outer_count(const struct weir__product *x)
@@ -439,12 +449,13 @@ weir_status weir__cuda_product_run(const struct weir__cuda_sink *sink,
 
 void weir__cuda_products_close(struct weir__cuda *dev)
 {
-    while (dev->products.all) {
-        struct weir__cuda_product *p = dev->products.all;
+    for (size_t i = 0; i < weir__countof(dev->products.lists); i++)
+        while (dev->products.lists[i]) {
+            struct weir__cuda_product *p = dev->products.lists[i];
 
-        dev->products.all = p->next;
-        free_product(&dev->api->lt, p);
-    }
+            dev->products.lists[i] = p->next;
+            free_product(&dev->api->lt, p);
+        }
     if (dev->products.library)
         dev->api->lt.destroy(dev->products.library);
 }
