@@ -136,7 +136,7 @@ struct weir__cuda_functions {
 
 /* (L) */
 struct weir__cuda_products {
-    void *library; /* cuBLASLt's handle */
+    void *library;                        /* cuBLASLt's handle */
     struct weir__cuda_product *lists[64]; /* by the hash of their keys */
 };
 
