@@ -83,6 +83,7 @@ static void attend_many(weir_device *dev)
 static void attend_wide(weir_device *dev)
 {
     attend(dev, WEIR_F32, 40, 70);
+    attend(dev, WEIR_F32, 40, 40);
     attend(dev, WEIR_F32, 2, 90); /* warps with keys of their own */
 }
 
@@ -145,12 +146,17 @@ static const struct mutant {
     {attend_many, 8, "attention_tiles.cu", "        __syncthreads(); /* the tile",
      "        ; /* the tile", "under way"},
     {attend_wide, 9, "attention_wide.cu", "", "", NULL},
-    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the tile",
-     "        ; /* the tile", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the keys",
+     "        ; /* the keys", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the values",
+     "        ; /* the values", "under way"},
+    {attend_wide, 9, "attention_wide.cu",
+     "copies_wait<HALVES - 2>();\n        __syncthreads(); /* the values",
+     "__syncthreads(); /* the values", "under way"},
     {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the memory is now",
      "        ; /*", "no barrier"},
-    {attend_wide, 9, "attention_wide.cu", "row < u.rows && column < a.dv",
-     "row <= u.rows && column < a.dv", "another block writes"},
+    {attend_wide, 9, "attention_wide.cu", "u.first_row + row < u.rows",
+     "u.first_row + row <= u.rows", "another block writes"},
     {order_experts, 9, "expert_order.cu", "", "", NULL},
     {order_experts, 9, "expert_order.cu", "            __syncwarp();", "            ;",
      "no barrier"},

@@ -259,16 +259,22 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     int64_t pitches = 64 * (steps + value_steps) + 32;
     int64_t rows = joins_heads(a) ? shared_rows(a) : a->lq;
     int64_t groups = batches(a) * (joins_heads(a) ? a->key_heads : a->heads);
-    int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = 4 / row_warps, shared;
+    int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = row_warps == 1 ? 4 : 2;
+    int64_t stages = 2, shared, shares;
 
     (void)phase;
     for (;;) {
         int64_t tile = (row_warps > 1 ? 32 : 16) * key_warps;
 
-        shared = 16 * row_warps * (64 * steps + 16) + 2 * tile * pitches;
-        if (shared <= most_shared(l->arch) || row_warps * key_warps == 1)
+        shared = 16 * row_warps * (64 * steps + 16) + stages * tile * pitches;
+        /* of the sums that the warps leave at the end */
+        shares = key_warps > 1 ? row_warps * key_warps * 16 * (64 * value_steps + 40) : 0;
+        shared = weir__max(shared, shares);
+        if (shared <= most_shared(l->arch) || row_warps * key_warps * stages == 1)
             break;
-        if (key_warps > 1)
+        if (stages > 1)
+            stages = 1;
+        else if (key_warps > 1)
             key_warps /= 2;
         else
             row_warps /= 2;
@@ -278,7 +284,7 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[4] = (uint8_t)value_steps;
     l->variant[5] = (uint8_t)row_warps;
     l->variant[6] = (uint8_t)key_warps;
-    l->variant[7] = joins_heads(a);
+    l->variant[7] = (uint8_t)(joins_heads(a) + 2 * (stages - 1));
     l->threads = (uint32_t)(32 * row_warps * key_warps);
     l->shared = (uint32_t)shared;
     weir__gpu_spread(groups * weir__div_up(rows, 16 * row_warps), cores, 16, l);
