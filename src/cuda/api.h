@@ -23,6 +23,7 @@ enum {
     CU_ATTRIBUTE_MINOR = 76,
     CU_ATTRIBUTE_SHARED_OPTIN = 97,
     CU_ATTRIBUTE_VIRTUAL_MEMORY = 102,
+    CU_ATTRIBUTE_CLUSTERS = 120,
     CU_ATTRIBUTE_STREAM_MEMORY_64 = 122,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DEFAULT = 0,
@@ -32,6 +33,7 @@ enum {
     CU_WAIT_GEQ = 0,
     CU_CAPTURE_RELAXED = 2,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
+    CU_LAUNCH_CLUSTER = 4,
     CU_LAUNCH_PROGRAMMATIC_SERIALIZATION = 6,
     CU_HOST_ALLOC_PORTABLE_MAPPED = 3,
     CU_MEMORY_PINNED = 1,
@@ -96,6 +98,7 @@ struct weir__cu_launch_attribute {
     int id;
     union {
         int on;
+        unsigned cluster[3]; /* blocks */
         uint64_t words[8];
     } value;
 };

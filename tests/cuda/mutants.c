@@ -75,6 +75,12 @@ static void attend_few(weir_device *dev)
     attend(dev, WEIR_F16, 1, 600);
 }
 
+/* More parts than a cluster has blocks: they count. */
+static void attend_longer(weir_device *dev)
+{
+    attend(dev, WEIR_F16, 1, 2000);
+}
+
 static void attend_many(weir_device *dev)
 {
     attend(dev, WEIR_F16, 200, 600);
@@ -131,12 +137,25 @@ static const struct mutant {
      "copies_wait<2 * STAGES - 1>();", "under way"},
     {attend_few, 9, "attention_few.cu", "    __syncwarp(); /* the values", "    ; /* the values",
      "no barrier"},
-    {attend_few, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
+    {attend_few, 9, "attention_parts.cuh", "    cluster_sync(); /* the", "    ; /* the",
+     "has not written"},
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();", "    ;", "has ended"},
+    {attend_few, 9, "attention_parts.cuh", "load_four_of((unsigned)from",
+     "load_four_of((unsigned)from + 1", "no block"},
+    {attend_few, 9, "attention_parts.cuh", "threadIdx.x * CLUSTER + part", "threadIdx.x + part",
      "another block writes"},
-    {attend_few, 9, "attention_few.cu", "__threadfence(); /* a block that", "; /* a block that",
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();",
+     "    __syncthreads();\n    if (threadIdx.x < COLUMNS)\n"
+     "        part_of(memory)->sums[0][threadIdx.x] = 0;\n    cluster_leave();",
      "another block writes"},
-    {attend_few, 9, "attention_few.cu", "__threadfence(); /* the other", "; /* the other",
+    {attend_longer, 9, "attention_few.cu", "", "", NULL},
+    {attend_longer, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
      "another block writes"},
+    {attend_longer, 9, "attention_parts.cuh", "__threadfence(); /* a block that",
+     "; /* a block that", "another block writes"},
+    {attend_longer, 9, "attention_parts.cuh", "__threadfence(); /* the other", "; /* the other",
+     "another block writes"},
+    {attend_few, 8, "attention_few.cu", "", "", NULL},
     {attend_many, 9, "attention_groups.cuh", "", "", NULL},
     {attend_many, 9, "attention_groups.cuh", "    await_full(m.keys_full, t);", "    ;",
      "no barrier"},
@@ -217,6 +236,11 @@ TEST(cuda_mutants, mutants_of_a_concatenation_are_found)
 TEST(cuda_mutants, mutants_of_attention_with_copies_in_flight_are_found)
 {
     check_mutants(attend_few);
+}
+
+TEST(cuda_mutants, mutants_of_attention_whose_parts_are_counted_are_found)
+{
+    check_mutants(attend_longer);
 }
 
 TEST(cuda_mutants, mutants_of_attention_with_tiles_fetched_by_the_gpu_are_found)

@@ -212,14 +212,24 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a)
                      : 0;
 }
 
+/* Whether the parts of a unit can be the blocks of a cluster. A cluster's blocks run within a group
+ * of 14 to 18 cores, so that larger clusters leave cores unused: they must all run at once. */
+static bool fits_clusters(const struct weir__attention *a, unsigned cores, uint32_t most)
+{
+    return a->splits > 1 && a->splits <= most &&
+           (a->splits == 2 || few_units(a) * a->splits <= cores * 3 / 4);
+}
+
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
     int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
     int64_t tile = 16 * (32 * (steps + value_steps) + 32), warps = few_cut(a).warps;
     int64_t stages = warps == 4 ? 2 : 3; /* with fewer stages, two blocks fit on a core */
-    /* The last block of each unit combines the parts, or else a second phase does. */
-    bool counts = l->counters >= (uint64_t)few_units(a);
+    /* The blocks of each unit combine the parts, as a cluster, or the last one of them does, or
+     * else a second phase. */
+    bool meets = fits_clusters(a, cores, l->clusters);
+    bool counts = !meets && l->counters >= (uint64_t)few_units(a);
 
     while (warps * stages * tile + 16 > most_shared(l->arch)) {
         warps = stages == 2 ? warps / 2 : warps;
@@ -228,14 +238,22 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;
-    l->variant[5] = a->splits > 1 ? 1 + counts : 0;
+    l->variant[5] = (uint8_t)(meets ? a->splits + 1 : a->splits > 1 ? 1 + counts : 0);
     l->variant[6] = (uint8_t)warps;
     l->variant[7] = (uint8_t)stages;
     l->threads = (uint32_t)(32 * warps);
     if (phase == 0) {
         l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
-    } else if (!counts) {
+        if (meets) {
+            const int64_t row =
+                64 * value_steps; /* of sums; each warp leaves some, the block too */
+
+            l->cluster = (uint32_t)a->splits;
+            l->grid = (uint32_t)(few_units(a) * a->splits);
+            l->shared = weir__max(l->shared, (uint32_t)(16 * (warps * (row + 40) + row + 8)));
+        }
+    } else if (!counts && !meets) {
         weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* one row each */
     }
 }

@@ -171,6 +171,7 @@ struct fake_op {
             struct emu_module *module; /* NULL for a function */
             void *params[3];           /* copies, in one piece */
             unsigned blocks, threads, shared;
+            unsigned cluster;        /* blocks */
             uint64_t given;          /* blocks of memory, when it was queued */
             bool early;              /* its edges from kernels are programmatic */
             struct fake_cores cores; /* that it may use */
