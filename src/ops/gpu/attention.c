@@ -246,8 +246,7 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
         l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
         if (meets) {
-            const int64_t row =
-                64 * value_steps; /* of sums; each warp leaves some, the block too */
+            const int64_t row = 64 * value_steps; /* each warp leaves 16, and so does the block */
 
             l->cluster = (uint32_t)a->splits;
             l->grid = (uint32_t)(few_units(a) * a->splits);
@@ -278,13 +277,11 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     int64_t rows = joins_heads(a) ? shared_rows(a) : a->lq;
     int64_t groups = batches(a) * (joins_heads(a) ? a->key_heads : a->heads);
     int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = row_warps == 1 ? 4 : 2;
-    int64_t stages = 2, shared, shares;
+    int64_t keys = row_warps == 1 ? 16 : 32, stages = 2, shared, shares; /* keys of a warp */
 
     (void)phase;
     for (;;) {
-        int64_t tile = (row_warps > 1 ? 32 : 16) * key_warps;
-
-        shared = 16 * row_warps * (64 * steps + 16) + stages * tile * pitches;
+        shared = 16 * row_warps * (64 * steps + 16) + stages * key_warps * keys * pitches;
         /* of the sums that the warps leave at the end */
         shares = key_warps > 1 ? row_warps * key_warps * 16 * (64 * value_steps + 40) : 0;
         shared = weir__max(shared, shares);
@@ -302,7 +299,7 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[4] = (uint8_t)value_steps;
     l->variant[5] = (uint8_t)row_warps;
     l->variant[6] = (uint8_t)key_warps;
-    l->variant[7] = (uint8_t)(joins_heads(a) + 2 * (stages - 1));
+    l->variant[7] = (uint8_t)(joins_heads(a) + 2 * (stages > 1) + 4 * (keys == 32));
     l->threads = (uint32_t)(32 * row_warps * key_warps);
     l->shared = (uint32_t)shared;
     weir__gpu_spread(groups * weir__div_up(rows, 16 * row_warps), cores, 16, l);

@@ -16,19 +16,18 @@ static struct member {
 /* Exchanges the block that runs. What belongs to the launch stays. */
 static void swap_in(const struct member *m)
 {
-    const struct emu_state launch = {.launch = emu.launch,
-                                     .module = emu.module,
-                                     .at = emu.at,
-                                     .epoch = emu.epoch,
-                                     .launch_epoch = emu.launch_epoch};
+    const struct emu_launch *launch = emu.launch;
+    const struct emu_module *module = emu.module;
+    const struct emu_position at = emu.at;
+    uint32_t epoch = emu.epoch, launch_epoch = emu.launch_epoch;
 
     emu = m->state;
-    emu.launch = launch.launch;
-    emu.module = launch.module;
-    emu.at.block_dim = launch.at.block_dim;
-    emu.at.grid_dim = launch.at.grid_dim;
-    emu.epoch = launch.epoch;
-    emu.launch_epoch = launch.launch_epoch;
+    emu.launch = launch;
+    emu.module = module;
+    emu.at.block_dim = at.block_dim;
+    emu.at.grid_dim = at.grid_dim;
+    emu.epoch = epoch;
+    emu.launch_epoch = launch_epoch;
 }
 
 static void swap_out(struct member *m)

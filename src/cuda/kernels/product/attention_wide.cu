@@ -8,7 +8,8 @@
  * separately.
  * V0: f32; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in steps
  * of 16; V5: warps along the rows; V6: warps along the keys; V7: 1 if the heads that share a key
- * head are rows of one problem; 2 if two tiles fit into shared memory, else one does */
+ * head are rows of one problem; 2 if two tiles fit into shared memory, else one does; 4 if a warp
+ * has 32 keys of a tile, else 16 */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -18,7 +19,7 @@ enum {
     KEY_WARPS = V6,
     WARPS = ROW_WARPS * KEY_WARPS,
     ROWS = 16 * ROW_WARPS,
-    KEYS = ROW_WARPS > 1 ? 32 : 16, /* of a warp */
+    KEYS = V7 & 4 ? 32 : 16, /* of a warp */
     TILE = KEYS * KEY_WARPS,
     DEPTH = 16 * V3,
     COLUMNS = 16 * V4,
