@@ -126,20 +126,31 @@ static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
     return u;
 }
 
-/* All threads fetch rows of 16-byte chunks. Only `left` rows exist; the rest is filled with
- * zeros. */
+/* All threads fetch rows of 16-byte chunks. Only `left` rows and `there` columns exist; the rest is
+ * filled with zeros. */
 template <int count, int columns, int pitch>
 static __device__ inline void fetch(uint32_t to, const float *from, int64_t step, int left, int there)
 {
-    constexpr int chunks = columns / 4;
+    constexpr int chunks = columns / 4, threads = WARPS * 32;
 
+    if constexpr (threads % chunks == 0) { /* a thread has a column */
+        constexpr int at_once = threads / chunks;
+        int row = threadIdx.x / chunks, column = threadIdx.x % chunks * 4;
+
+        to += row * pitch + column * 4;
+        from += row * step + column;
+        left = column < there ? left - row : 0;
+#pragma unroll
+        for (int i = 0; i < count; i += at_once, from += at_once * step)
+            if (i + at_once <= count || row + i < count)
+                copy_chunk(to + i * pitch, from, i < left);
+    } else {
 #pragma unroll 4
-    for (int i = threadIdx.x; i < count * chunks; i += WARPS * 32) {
-        int row = i / chunks, column = i % chunks * 4;
-        bool is_there = row < left && column < there;
+        for (int i = threadIdx.x; i < count * chunks; i += threads) {
+            int row = i / chunks, column = i % chunks * 4;
 
-        copy_chunk(to + row * pitch + column * 4, is_there ? from + row * step + column : (const void *)from,
-                   is_there);
+            copy_chunk(to + row * pitch + column * 4, from + row * step + column, row < left && column < there);
+        }
     }
 }
 
