@@ -1,6 +1,6 @@
 """How attention of few queries is best cut on a GPU: parts of the keys, warps of a block, tiles under way.
 
-    attention_cuts.py [--only PART] [--variants NAME,...] [--before FOLDER] [--rounds N] [--all] [--check]
+    attention_cuts.py [--only PART] [--variants NAME,...] [--before FOLDER] [--cuts CUT,...] [--rounds N] [--all] [--check]
 
 Every cut of src/cuda/kernels/product/attention_few.cu is compiled by NVRTC and runs as weir would start it: a CUDA graph of
 CALLS launches of which each may begin while the one before ends. Cuts are shown as parts/warps/tiles with the median of rounds that
@@ -34,8 +34,7 @@ SHAPES = {
 VARIANTS = {
     "as it is": ([], True),
     "counted": ([], True),
-    "not ordered": ([("barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed"),
-                     ("    cluster_sync(); /* the", "    __syncthreads();\n    cluster_sync(); /* the")], True),
+    "whole fence": ([("__CUDACC_VER_MINOR__ >= 1208", "__CUDACC_VER_MINOR__ >= 9908")], True),
     "next late": ([("    if (WARPS == 8) /* no", "    if (WARPS == 9) /* no")], True),
     "next early": ([("    if (WARPS == 8) /* no", "    if (WARPS) /* no")], True),
     "no join": ([("        if (CLUSTER > 1) {", "        if (CLUSTER > 99) {")], False),
@@ -54,10 +53,16 @@ def stage_bytes(d, dv):
     return 16 * (32 * (steps(d) + steps(dv)) + 32)
 
 
-def cuts_of(shape, every):
+def cuts(text):
+    return [tuple(map(int, cut.split("/"))) for cut in text.split(",")]
+
+
+def cuts_of(shape, options):
     """(parts, warps, stages)"""
     batch, _, key_heads, keys, d, dv = shape
-    made = []
+    every, made = options.all, []
+    if options.cuts:
+        return [c for c in options.cuts if c[1] * c[2] * stage_bytes(d, dv) + 16 <= SHARED]
     for warps in (1, 2, 4, 8):
         for stages in (2, 3, 4, 6):
             if warps * stages * stage_bytes(d, dv) + 16 > SHARED:
@@ -165,7 +170,7 @@ def defines(shape, cut, variant):
 def measure(gpu, name, shape, options, code):
     """All cuts of the first variant, and the best of them of the others. Whether a value was wrong."""
     case, medians, wrong = Case(gpu, shape), {}, 0
-    want, cuts = case.wanted(), cuts_of(shape, options.all)
+    want, cuts = case.wanted(), cuts_of(shape, options)
     size = sum(x.nbytes for n, x in case.values.items() if n != "q")
     print(f"{name}: {size / 1e6:.1f} MB, cuDNN {cudnn(shape, options.rounds) or 0:.2f} us", flush=True)
     for variant in options.variants:
@@ -204,6 +209,7 @@ def main():
     parser.add_argument("--best", type=int, default=10, help="cuts of the first variant that the others run")
     parser.add_argument("--show", type=int, default=6, help="cuts of a line")
     parser.add_argument("--full", metavar="FILE", help="where all figures go")
+    parser.add_argument("--cuts", type=cuts, metavar="PARTS/WARPS/TILES,...", help="these cuts alone")
     parser.add_argument("--all", action="store_true", help="cuts that are surely slow, too")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
@@ -219,7 +225,7 @@ def main():
         options.variants.append("before")
     gpu = Gpu()
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() if not options.check else 1) as pool:
-        wanted = {(v, defines(s, c, v)) for v in options.variants for s in shapes.values() for c in cuts_of(s, options.all)}
+        wanted = {(v, defines(s, c, v)) for v in options.variants for s in shapes.values() for c in cuts_of(s, options)}
         code = {key: pool.submit(compilers[key[0]], *key) for key in wanted}
         failed = [measure(gpu, name, shape, options, code) for name, shape in shapes.items()]
     raise SystemExit(any(failed))

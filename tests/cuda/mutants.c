@@ -148,6 +148,9 @@ static const struct mutant {
      "    __syncthreads();\n    if (threadIdx.x < COLUMNS)\n"
      "        part_of(memory)->sums[0][threadIdx.x] = 0;\n    cluster_leave();",
      "another block writes"},
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();",
+     "    cluster_sync();\n    ((uint16_t *)a.out)[threadIdx.x] = 0;\n    cluster_leave();",
+     "another block writes"},
     {attend_longer, 9, "attention_few.cu", "", "", NULL},
     {attend_longer, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
      "another block writes"},

@@ -250,7 +250,8 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
 
             l->cluster = (uint32_t)a->splits;
             l->grid = (uint32_t)(few_units(a) * a->splits);
-            l->shared = (uint32_t)weir__max((int64_t)l->shared, 16 * (warps * (row + 40) + row + 8));
+            l->shared =
+                (uint32_t)weir__max((int64_t)l->shared, 16 * (warps * (row + 40) + row + 8));
         }
     } else if (!counts && !meets) {
         weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* one row each */

@@ -201,13 +201,22 @@ static uint32_t time_now(void)
                                          : emu.warps[emu.current / EMU_WARP].time;
 }
 
+/* Whether the block itself, not another one of its cluster, had its turn then. */
+static bool is_of_earlier_turn(uint32_t epoch)
+{
+    for (int i = 0; i < emu.nturns; i++)
+        if (emu.turns[i].from <= epoch && epoch <= emu.turns[i].to)
+            return true;
+    return false;
+}
+
 /* Whether what the stamp is of comes before what the current thread does now. */
 static bool is_before(struct stamp s, bool shared)
 {
     if (s.epoch < emu.cluster_epoch)
         return shared || s.epoch < emu.launch_epoch || emu_is_told(s.epoch);
-    if (s.epoch < emu.phase_epoch)
-        return true;
+    if (s.epoch < emu.phase_epoch) /* meetings order shared memory alone */
+        return shared || is_of_earlier_turn(s.epoch);
     if (s.epoch < emu.block_epoch) /* of another block of the cluster, since they have met */
         return false;
     if (s.epoch < emu.epoch || (int)s.thread == emu.current)

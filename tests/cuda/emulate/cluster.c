@@ -1,7 +1,7 @@
 /* Clusters: blocks that read each other's shared memory. They take turns: each runs until all of
  * its threads wait for the cluster, or are over. Between turns a block's state and its shared
  * memory are kept aside. Two blocks that touch the same bytes between two meetings, one of them
- * writing, are a fault. */
+ * writing, are a fault. Global memory has no order between blocks, whether they meet or not. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +54,10 @@ static bool take_turn(unsigned rank, uint32_t phase)
     emu.meetings++;
     emu_begin_block();
     goes_on = emu_run_threads();
+    if (emu.nturns == EMU_TURNS)
+        abort(); /* no kernel meets so often */
+    emu.turns[emu.nturns].from = emu.block_epoch;
+    emu.turns[emu.nturns++].to = emu.epoch;
     swap_out(m);
     return goes_on;
 }
@@ -74,6 +78,7 @@ void emu_run_cluster(unsigned first)
         emu_prepare_block(first + i);
         emu.rank = i;
         emu.cluster_epoch = cluster;
+        emu.nturns = 0;
         swap_out(&members[i]);
     }
     while (alive && goes_on) {

@@ -7,6 +7,7 @@
 enum {
     EMU_THREADS = 1024,
     EMU_CLUSTER = 8,
+    EMU_TURNS = 16,
     EMU_FIBERS = 4 * EMU_THREADS,
     EMU_STACK = 128 << 10,
     EMU_GROUP_BARRIERS = 16,
@@ -87,6 +88,10 @@ struct emu_state {
     unsigned rank;                             /* of the block in its cluster */
     int at_cluster;    /* threads that wait for the cluster's other blocks, */
     uint32_t meetings; /* and how often they have met */
+    struct {
+        uint32_t from, to; /* epochs */
+    } turns[EMU_TURNS];    /* that the block has had */
+    int nturns;
     struct emu_barrier whole;
     int any, whole_or; /* __syncthreads_or: so far, and of the round before */
     struct emu_barrier groups[EMU_GROUP_BARRIERS], barriers[EMU_BARRIERS];

@@ -4,10 +4,17 @@
 
 #include "kernel.cuh"
 
-/* Waits for all threads of the cluster. What they wrote before is then visible to all of them. */
+/* Waits for all threads of the cluster. What they wrote to shared memory before is then visible to
+ * all of them. From CUDA 12.8 on the fences are of shared memory alone; otherwise each thread would
+ * also wait for global memory. */
 static __device__ inline void cluster_sync()
 {
-#if __CUDA_ARCH__ >= 900
+#if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+    asm volatile("fence.release.sync_restrict::shared::cta.cluster;\n"
+                 "barrier.cluster.arrive.relaxed;\n"
+                 "barrier.cluster.wait;\n"
+                 "fence.acquire.sync_restrict::shared::cluster.cluster;" ::: "memory");
+#elif __CUDA_ARCH__ >= 900
     asm volatile("barrier.cluster.arrive.release;\n"
                  "barrier.cluster.wait.acquire;" ::: "memory");
 #endif
