@@ -23,6 +23,7 @@ enum {
     CU_ATTRIBUTE_MINOR = 76,
     CU_ATTRIBUTE_SHARED_OPTIN = 97,
     CU_ATTRIBUTE_VIRTUAL_MEMORY = 102,
+    CU_ATTRIBUTE_CLUSTERS = 120,
     CU_ATTRIBUTE_STREAM_MEMORY_64 = 122,
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_DEFAULT = 0,
@@ -33,6 +34,7 @@ enum {
     CU_WAIT_GEQ = 0,
     CU_CAPTURE_RELAXED = 2,
     CU_FUNCTION_DYNAMIC_SHARED = 8,
+    CU_LAUNCH_CLUSTER = 4,
     CU_LAUNCH_PROGRAMMATIC_SERIALIZATION = 6,
     CU_HOST_ALLOC_PORTABLE_MAPPED = 3,
     CU_MEMORY_PINNED = 1,
@@ -93,12 +95,15 @@ struct weir__cu_update {
     void *error_node, *error_from;
 };
 
+union weir__cu_launch_value {
+    int on;
+    unsigned cluster[3]; /* blocks */
+    uint64_t words[8];
+};
+
 struct weir__cu_launch_attribute {
     int id;
-    union {
-        int on;
-        uint64_t words[8];
-    } value;
+    union weir__cu_launch_value value;
 };
 
 struct weir__cu_launch {
@@ -215,6 +220,8 @@ struct weir__cu_node_kernel {
     X(cuGraphNodeGetType, node_type, (weir__cu_node node, int *type))                              \
     X(cuGraphKernelNodeGetParams_v2, node_kernel,                                                  \
       (weir__cu_node node, struct weir__cu_node_kernel * kernel))                                  \
+    X(cuGraphKernelNodeGetAttribute, node_attribute,                                               \
+      (weir__cu_node node, int id, union weir__cu_launch_value *value))                            \
     X(cuGraphExecKernelNodeSetParams_v2, exec_set_kernel,                                          \
       (weir__cu_exec exec, weir__cu_node node, const struct weir__cu_node_kernel *kernel))         \
     X(cuGraphEventRecordNodeGetEvent, node_event, (weir__cu_node node, weir__cu_event * event))    \

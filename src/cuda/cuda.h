@@ -123,6 +123,7 @@ struct weir__cuda_gpu {
     int major, minor;
     int priority_least, priority_greatest;
     int shared_most;
+    int clusters; /* whether blocks can form clusters */
     size_t granularity;
     weir__cu_device peers[WEIR__CUDA_PEERS]; /* GPUs for which its memory is mapped */
     int npeers;
@@ -418,7 +419,11 @@ weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event
 
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 /* Hands a kernel to CUDA. (L) */
+/* How many blocks a cluster of the node has; 1 if there are none, 0 if that is not known. */
+int64_t weir__cuda_node_cluster(const struct weir__cuda *dev, weir__cu_node node);
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
+/* What weir__code.shape is told of a launch over so many cores, without counters. */
+struct weir__code_launch weir__cuda_plan_launch(const struct weir__cuda *dev, unsigned cores);
 weir_status weir__cuda_copy(struct weir__cuda_stream *s, weir__cu_stream stream,
                             const struct weir__copy *copy);
 /* Loads and allocates what the copy needs. (L) */

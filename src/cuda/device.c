@@ -68,9 +68,13 @@ static weir_status read_attributes(struct weir__cuda *dev, int *cores)
     const struct {
         int which, *value;
     } wanted[] = {
-        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},   {CU_ATTRIBUTE_MAJOR, &dev->gpu.major},
-        {CU_ATTRIBUTE_MINOR, &dev->gpu.minor},   {CU_ATTRIBUTE_SHARED_OPTIN, &dev->gpu.shared_most},
-        {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping}, {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
+        {CU_ATTRIBUTE_MULTIPROCESSORS, cores},
+        {CU_ATTRIBUTE_MAJOR, &dev->gpu.major},
+        {CU_ATTRIBUTE_MINOR, &dev->gpu.minor},
+        {CU_ATTRIBUTE_SHARED_OPTIN, &dev->gpu.shared_most},
+        {CU_ATTRIBUTE_VIRTUAL_MEMORY, &mapping},
+        {CU_ATTRIBUTE_STREAM_MEMORY_64, &words},
+        {CU_ATTRIBUTE_CLUSTERS, &dev->gpu.clusters},
     };
     weir_status st;
 

@@ -26,6 +26,8 @@ struct weir__code_launch {
     uint32_t shared;   /* bytes beyond what the source declares */
     uint32_t arch;     /* input: the GPU's compute capability, 90 for 9.0 */
     uint32_t counters; /* input: the number of counters in the context */
+    uint32_t clusters; /* input: the most blocks of a cluster; 0 if there are no clusters */
+    uint32_t cluster;  /* blocks of a cluster, which divide the grid; 0: there are none */
 };
 
 /* A stack of matrix products that a library may compute: c = a b + bias. Strides in elements. */

@@ -1,6 +1,8 @@
-/* How attention with few rows is split into parts. */
-#include "ops/gpu/attention_cut.h"
+/* How attention with few rows is split into parts, and how the parts are combined. */
+#include <string.h>
+
 #include "gpu.h"
+#include "ops/gpu/attention_cut.h"
 
 static const struct {
     const char *what;
@@ -58,9 +60,9 @@ static weir_tensor *random_tensor(weir_stream *s, int64_t rows)
     return t;
 }
 
-/* Streams that have counters put parts together in one launch, those that come too late in two; and
- * counters are 0 again after each. */
-TEST(attention_cut, parts_give_the_same_bits_with_counters_and_without)
+/* Streams of all cores combine parts within clusters. With fewer cores those that have counters do
+ * it in one launch, those that come too late in two; counters are 0 again after each. */
+TEST(attention_cut, parts_give_the_same_bits_from_clusters_with_counters_and_without)
 {
     enum { STREAMS = 66, TIMES = 2 };
     weir_device *dev = open_gpu("cuda:0");
@@ -70,6 +72,7 @@ TEST(attention_cut, parts_give_the_same_bits_with_counters_and_without)
     uint16_t want[128], got[128];
 
     CHECK(weir__attention_find_cut(2, 600, 256).parts > 1);
+    CHECK(weir__attention_find_cut(2, 600, 256).parts <= 8);
     CHECK_OK(weir_device_sync(dev));
     for (int i = 0; i < STREAMS * TIMES; i++) {
         weir_tensor *out;
@@ -77,6 +80,8 @@ TEST(attention_cut, parts_give_the_same_bits_with_counters_and_without)
         test_note("run %d", i);
         if (i < STREAMS)
             CHECK_OK(weir_stream_create(dev, NULL, &streams[i]));
+        if (i == 1)
+            CHECK_OK(weir_scope_push_cores((weir_cores){16, 16}));
         CHECK_OK(weir_stream_set_current(streams[i % STREAMS]));
         CHECK_OK(weir_attention(q, k, k, NULL, NULL, &out));
         CHECK_OK(weir_tensor_read(out, i ? got : want, sizeof got));
@@ -84,11 +89,75 @@ TEST(attention_cut, parts_give_the_same_bits_with_counters_and_without)
             CHECK_MEM_EQ(got, want, sizeof got);
         weir_tensor_release(out);
     }
+    CHECK_OK(weir_scope_pop(WEIR_SCOPE_CORES));
     CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
     for (int i = 0; i < STREAMS; i++)
         CHECK_OK(weir_stream_destroy(streams[i]));
     weir_tensor_release(q);
     weir_tensor_release(k);
+    CHECK_OK(weir_device_sync(dev));
+    CHECK_OK(weir_device_close(dev));
+}
+
+/* A plan of one call. */
+static weir_plan *make_plan(weir_device *dev)
+{
+    weir_tensor *q, *k, *out;
+    weir_graph *g;
+    weir_plan *plan;
+
+    CHECK_OK(weir_graph_create(dev, &g));
+    CHECK_OK(weir_graph_input(g, "q", WEIR_BF16, 3, (int64_t[]){2, 1, 64}, &q));
+    CHECK_OK(weir_graph_input(g, "k", WEIR_BF16, 3, (int64_t[]){2, 600, 64}, &k));
+    CHECK_OK(weir_graph_begin(g));
+    CHECK_OK(weir_attention(q, k, k, NULL, NULL, &out));
+    CHECK_OK(weir_graph_end(g));
+    CHECK_OK(weir_graph_output(g, "out", out));
+    CHECK_OK(weir_graph_compile(g, NULL, &plan));
+    weir_tensor_release(q);
+    weir_tensor_release(k);
+    weir_tensor_release(out);
+    weir_graph_destroy(g);
+    return plan;
+}
+
+/* With other inputs the plan's graph is captured again and takes the place of the one before. */
+TEST(attention_cut, a_plan_keeps_the_clusters_of_its_launches)
+{
+    enum { INPUTS = 2, TIMES = 4 };
+    const struct fake_control *fake;
+    weir_device *dev = open_either("cuda:0", &fake);
+    weir_stream *s = weir_stream_default(dev);
+    weir_tensor *q = random_tensor(s, 1), *k[INPUTS] = {random_tensor(s, 600), NULL};
+    weir_tensor *out;
+    weir_plan *plan = make_plan(dev);
+    uint16_t want[128], got[128];
+    char nodes[500];
+
+    CHECK_OK(weir_add(k[0], k[0], &k[1]));
+    CHECK_OK(weir_tensor_empty(s, WEIR_BF16, 3, (int64_t[]){2, 1, 64}, &out));
+    for (int i = 0; i < INPUTS * TIMES; i++) {
+        weir_tensor *in[] = {q, k[i / TIMES]}, *eager;
+
+        test_note("run %d", i);
+        CHECK_OK(weir_attention(q, in[1], in[1], NULL, NULL, &eager));
+        CHECK_OK(weir_tensor_read(eager, want, sizeof want));
+        weir_tensor_release(eager);
+        CHECK_OK(weir_plan_run(plan, s, in, 2, &out, 1));
+        CHECK_OK(weir_tensor_read(out, got, sizeof got));
+        CHECK_MEM_EQ(got, want, sizeof got);
+        if (fake) {
+            fake->launched(nodes, sizeof nodes);
+            test_note("run %d: %s", i, nodes);
+            CHECK(i % TIMES == 0 || strstr(nodes, "attention_few"));
+            CHECK(!strstr(nodes, "attention_few") || strstr(nodes, "in clusters of 8"));
+        }
+    }
+    weir_plan_destroy(plan);
+    weir_tensor_release(q);
+    weir_tensor_release(k[0]);
+    weir_tensor_release(k[1]);
+    weir_tensor_release(out);
     CHECK_OK(weir_device_sync(dev));
     CHECK_OK(weir_device_close(dev));
 }

@@ -75,6 +75,12 @@ static void attend_few(weir_device *dev)
     attend(dev, WEIR_F16, 1, 600);
 }
 
+/* More parts than a cluster has blocks: they count. */
+static void attend_longer(weir_device *dev)
+{
+    attend(dev, WEIR_F16, 1, 2000);
+}
+
 static void attend_many(weir_device *dev)
 {
     attend(dev, WEIR_F16, 200, 600);
@@ -83,6 +89,7 @@ static void attend_many(weir_device *dev)
 static void attend_wide(weir_device *dev)
 {
     attend(dev, WEIR_F32, 40, 70);
+    attend(dev, WEIR_F32, 40, 40);
     attend(dev, WEIR_F32, 2, 90); /* warps with keys of their own */
 }
 
@@ -130,12 +137,28 @@ static const struct mutant {
      "copies_wait<2 * STAGES - 1>();", "under way"},
     {attend_few, 9, "attention_few.cu", "    __syncwarp(); /* the values", "    ; /* the values",
      "no barrier"},
-    {attend_few, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
+    {attend_few, 9, "attention_parts.cuh", "    cluster_sync(); /* the", "    ; /* the",
+     "has not written"},
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();", "    ;", "has ended"},
+    {attend_few, 9, "attention_parts.cuh", "load_four_of((unsigned)from",
+     "load_four_of((unsigned)from + 1", "no block"},
+    {attend_few, 9, "attention_parts.cuh", "threadIdx.x * CLUSTER + part", "threadIdx.x + part",
      "another block writes"},
-    {attend_few, 9, "attention_few.cu", "__threadfence(); /* a block that", "; /* a block that",
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();",
+     "    __syncthreads();\n    if (threadIdx.x < COLUMNS)\n"
+     "        part_of(memory)->sums[0][threadIdx.x] = 0;\n    cluster_leave();",
      "another block writes"},
-    {attend_few, 9, "attention_few.cu", "__threadfence(); /* the other", "; /* the other",
+    {attend_few, 9, "attention_parts.cuh", "    cluster_leave();",
+     "    cluster_sync();\n    ((uint16_t *)a.out)[threadIdx.x] = 0;\n    cluster_leave();",
      "another block writes"},
+    {attend_longer, 9, "attention_few.cu", "", "", NULL},
+    {attend_longer, 9, "attention_few.cu", "__syncthreads(); /* the part is", "; /* the",
+     "another block writes"},
+    {attend_longer, 9, "attention_parts.cuh", "__threadfence(); /* a block that",
+     "; /* a block that", "another block writes"},
+    {attend_longer, 9, "attention_parts.cuh", "__threadfence(); /* the other", "; /* the other",
+     "another block writes"},
+    {attend_few, 8, "attention_few.cu", "", "", NULL},
     {attend_many, 9, "attention_groups.cuh", "", "", NULL},
     {attend_many, 9, "attention_groups.cuh", "    await_full(m.keys_full, t);", "    ;",
      "no barrier"},
@@ -145,12 +168,17 @@ static const struct mutant {
     {attend_many, 8, "attention_tiles.cu", "        __syncthreads(); /* the tile",
      "        ; /* the tile", "under way"},
     {attend_wide, 9, "attention_wide.cu", "", "", NULL},
-    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the tile",
-     "        ; /* the tile", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the keys",
+     "        ; /* the keys", "under way"},
+    {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the values",
+     "        ; /* the values", "under way"},
+    {attend_wide, 9, "attention_wide.cu",
+     "copies_wait<HALVES - 2>();\n        __syncthreads(); /* the values",
+     "__syncthreads(); /* the values", "under way"},
     {attend_wide, 9, "attention_wide.cu", "        __syncthreads(); /* the memory is now",
      "        ; /*", "no barrier"},
-    {attend_wide, 9, "attention_wide.cu", "row < u.rows && column < a.dv",
-     "row <= u.rows && column < a.dv", "another block writes"},
+    {attend_wide, 9, "attention_wide.cu", "u.first_row + row < u.rows",
+     "u.first_row + row <= u.rows", "another block writes"},
     {order_experts, 9, "expert_order.cu", "", "", NULL},
     {order_experts, 9, "expert_order.cu", "            __syncwarp();", "            ;",
      "no barrier"},
@@ -211,6 +239,11 @@ TEST(cuda_mutants, mutants_of_a_concatenation_are_found)
 TEST(cuda_mutants, mutants_of_attention_with_copies_in_flight_are_found)
 {
     check_mutants(attend_few);
+}
+
+TEST(cuda_mutants, mutants_of_attention_whose_parts_are_counted_are_found)
+{
+    check_mutants(attend_longer);
 }
 
 TEST(cuda_mutants, mutants_of_attention_with_tiles_fetched_by_the_gpu_are_found)

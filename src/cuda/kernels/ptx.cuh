@@ -1,6 +1,6 @@
 /* Instructions for which CUDA C++ has no function; those of tensor cores are in ptx_mma.cuh and
- * ptx_hopper.cuh. All assembly is in these three files. tests/cuda/emulate has host versions of
- * them with the same names. */
+ * ptx_hopper.cuh, those of clusters in ptx_cluster.cuh. All assembly is in these four files.
+ * tests/cuda/emulate has host versions of them with the same names. */
 #pragma once
 
 #include "weir/tensor.h"

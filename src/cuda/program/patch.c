@@ -66,7 +66,7 @@ void weir__cuda_nodes_take(struct weir__program *p, bool any)
         item->code = item->kernel.code;
         item->changed = false;
     }
-    p->nchanged = 0;
+    p->nchanged = p->npatched = 0;
 }
 
 /* ---- one node ---- */
@@ -90,10 +90,11 @@ static weir_status copy_node(struct weir__program *p, const struct weir__cuda_it
                              const weir__cu_node *nodes, weir__cu_node to, unsigned *seen)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
+    int64_t cluster = weir__cuda_node_cluster(p->dev, to);
     struct weir__cu_node_kernel from, old;
     int type;
 
-    if (cu->node_kernel(to, &old))
+    if (!cluster || cu->node_kernel(to, &old))
         return refuse(item);
     for (int i = 0; i < item->nodes.n; i++) {
         if (*seen & 1u << i)
@@ -101,7 +102,7 @@ static weir_status copy_node(struct weir__program *p, const struct weir__cuda_it
         if (cu->node_type(nodes[i], &type) || type != CU_NODE_KERNEL ||
             cu->node_kernel(nodes[i], &from))
             break;
-        if (!is_same_kernel(&from, &old))
+        if (!is_same_kernel(&from, &old) || weir__cuda_node_cluster(p->dev, nodes[i]) != cluster)
             continue;
         *seen |= 1u << i;
         return weir__cuda_check(p->dev, cu->exec_set_kernel(p->plain.exec, to, &from), "a plan");
@@ -209,6 +210,7 @@ bool weir__cuda_program_patch(struct weir__program *p)
     }
     if (!st) {
         p->nchanged = 0;
+        p->npatched++;
         return true;
     }
     weir__log(WEIR_LOG_DEBUG, "the graph of a plan cannot follow: %s", weir_last_error());

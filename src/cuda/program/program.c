@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { FOLLOWED = 4 }; /* runs by which a graph that follows changes has paid its capture */
+
 /* ---- making ---- */
 
 static weir_status copy_lane(struct weir__cuda_lane *to, const struct weir__lane *from)
@@ -163,7 +165,7 @@ static weir_status use_plain(struct weir__program *p, weir__cu_graph graph)
     struct weir__cu_update result;
     weir_status st = WEIR_OK;
 
-    if (p->plain.exec && !cu->exec_update(p->plain.exec, graph, &result)) {
+    if (p->plain.exec && !p->npatched && !cu->exec_update(p->plain.exec, graph, &result)) {
         forget_nodes(p);
         cu->graph_destroy(graph);
         return WEIR_OK;
@@ -327,13 +329,16 @@ static bool may_go_without_graph(const struct weir__program *p)
     return (p->plain.exec || p->traced.exec) && p->nlanes == 1 && p->epoch == p->dev->cores.epoch;
 }
 
-/* True if the addresses or sizes have changed since the last run. A caller that has others in every
- * run would need a capture each time, which takes several times longer than queueing the kernels of
- * one lane. So a new graph is made only when they are the same as in the run before, and when no
- * launch of the old graph is pending. */
+/* True if the addresses or sizes have changed since the last run, and the graph cannot follow. A
+ * caller that has others in every run would need a capture each time, which takes several times
+ * longer than queueing the kernels of one lane. So a new graph is made only when they are the same
+ * as in the run before or when the old one has followed for a few runs, and when no launch of the
+ * old one is pending. */
 static bool goes_without_graph(const struct weir__program *p)
 {
-    return may_go_without_graph(p) && (p->moved || (p->plain.stale && is_launch_pending(p)));
+    bool pays = !p->moved || p->npatched >= FOLLOWED;
+
+    return may_go_without_graph(p) && (!pays || (p->plain.stale && is_launch_pending(p)));
 }
 
 bool weir__cuda_program_may_update(const struct weir__program *p)
@@ -400,9 +405,10 @@ weir_status weir__cuda_program_run(struct weir__program *p, weir_stream *const *
     if (!by_nodes && weir__trace_on())
         traced = weir__cuda_run_traced(p);
     if (!by_nodes && !traced && (st = weir__cuda_program_ready(p, &p->plain)) &&
-        p->has_collectives) {
-        by_nodes = true; /* launching node by node reports the reason */
+        (p->has_collectives || p->npatched)) {
+        by_nodes = true; /* launching node by node works, or reports the reason */
         p->records = false;
+        p->npatched = 0;
         st = WEIR_OK;
     }
     if (!st)

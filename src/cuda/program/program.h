@@ -83,6 +83,7 @@ struct weir__program {
     bool on_host;            /* it has host functions: it runs node by node */
     bool moved;              /* a kernel has changed since the last run */
     int nchanged;            /* number of items that are not as in the plain graph */
+    int npatched;            /* runs that changed the plain graph since its capture */
     weir__cu_stream scratch; /* where single products are captured; NULL before the first */
     bool autotuned;          /* the algorithms of its products are chosen */
     uint64_t concurrent_set; /* the number under which they are chosen */

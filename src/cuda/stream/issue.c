@@ -34,6 +34,18 @@ static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
     return st;
 }
 
+int64_t weir__cuda_node_cluster(const struct weir__cuda *dev, weir__cu_node node)
+{
+    union weir__cu_launch_value value = {0};
+
+    if (!dev->gpu.clusters)
+        return 1;
+    if (dev->api->cu.node_attribute(node, CU_LAUNCH_CLUSTER, &value))
+        return 0;
+    return weir__max(value.cluster[0], 1) * weir__max(value.cluster[1], 1) *
+           weir__max(value.cluster[2], 1);
+}
+
 /* Replaces the kernel of a node. The node keeps its edges and its part of the cores. */
 static weir__cu_result replace(const struct weir__cuda_sink *sink,
                                const struct weir__code_launch *l, weir__cu_function function,
@@ -45,6 +57,8 @@ static weir__cu_result replace(const struct weir__cuda_sink *sink,
 
     if (r)
         return r;
+    if (weir__cuda_node_cluster(sink->dev, sink->patch->node) != weir__max(l->cluster, 1))
+        return 0; /* not counted: a node cannot get another size of clusters */
     sink->patch->n++;
     to.function = function;
     to.kernel = NULL;
@@ -63,19 +77,37 @@ static weir__cu_result start(const struct weir__cuda_sink *sink, const struct we
                              const struct weir__code_launch *l, weir__cu_function function,
                              void **params)
 {
-    static const struct weir__cu_launch_attribute early = {
-        .id = CU_LAUNCH_PROGRAMMATIC_SERIALIZATION, .value.on = 1};
-    const struct weir__cu_launch how = {
+    struct weir__cu_launch_attribute attributes[2];
+    unsigned n = 0;
+    struct weir__cu_launch how = {
         .grid = {l->grid, 1, 1},
         .block = {l->threads, 1, 1},
         .shared = l->shared,
         .stream = sink->stream,
-        .attributes = &early,
-        .nattributes = !code->source && l->arch >= 90,
+        .attributes = attributes,
     };
 
-    return sink->patch ? replace(sink, l, function, params)
-                       : sink->dev->api->cu.launch_with(&how, function, params, NULL);
+    if (sink->patch)
+        return replace(sink, l, function, params);
+    if (!code->source && l->arch >= 90)
+        attributes[n++] = (struct weir__cu_launch_attribute){
+            .id = CU_LAUNCH_PROGRAMMATIC_SERIALIZATION, .value.on = 1};
+    if (l->cluster)
+        attributes[n++] = (struct weir__cu_launch_attribute){.id = CU_LAUNCH_CLUSTER,
+                                                             .value.cluster = {l->cluster, 1, 1}};
+    how.nattributes = n;
+    return sink->dev->api->cu.launch_with(&how, function, params, NULL);
+}
+
+struct weir__code_launch weir__cuda_plan_launch(const struct weir__cuda *dev, unsigned cores)
+{
+    /* Some of the cores may have none beside them for a cluster. Every GPU that has clusters has
+     * them of 8 blocks. */
+    bool clusters = dev->gpu.clusters && dev->gpu.major >= 9 && cores == dev->cores.total;
+
+    return (struct weir__code_launch){.threads = 256,
+                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor),
+                                      .clusters = clusters ? 8 : 0};
 }
 
 static weir_status launch(const struct weir__cuda_sink *sink, const struct weir__kernel *k)
@@ -93,12 +125,11 @@ static weir_status launch(const struct weir__cuda_sink *sink, const struct weir_
         k->code->counts && sink->counters ? weir__cuda_counters_take(dev, sink->counters) : NULL;
     memcpy(args, k->args, k->args_size);
     for (unsigned phase = 0; phase < k->phases; phase++) {
-        struct weir__code_launch l = {.threads = 256,
-                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor),
-                                      .counters = context.counters ? WEIR__CODE_COUNTERS : 0};
+        struct weir__code_launch l = weir__cuda_plan_launch(dev, sink->cores);
         weir__cu_function function;
         weir_status st;
 
+        l.counters = context.counters ? WEIR__CODE_COUNTERS : 0;
         k->code->shape(k->args, phase, sink->cores, &l);
         if (!l.grid)
             continue;

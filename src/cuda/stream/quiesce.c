@@ -197,8 +197,7 @@ weir_status weir__cuda_load(struct weir__cuda_stream *s, const struct weir__kern
     if (k->code->product && k->code->product(k->args, &product) && (st = run_early(s, k, &product)))
         return st;
     for (unsigned phase = 0; phase < phases && !st; phase++) {
-        struct weir__code_launch l = {.threads = 256,
-                                      .arch = (uint32_t)(dev->gpu.major * 10 + dev->gpu.minor)};
+        struct weir__code_launch l = weir__cuda_plan_launch(dev, k->cores);
         weir__cu_function function;
 
         /* It is not known yet whether the launch will have counters: load both variants. */

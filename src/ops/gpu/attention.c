@@ -212,14 +212,24 @@ size_t weir__gpu_attention_scratch(const struct weir__attention *a)
                      : 0;
 }
 
+/* Whether the parts of a unit can be the blocks of a cluster. A cluster's blocks run within a group
+ * of 14 to 18 cores, so that larger clusters leave cores unused: they must all run at once. */
+static bool fits_clusters(const struct weir__attention *a, unsigned cores, uint32_t most)
+{
+    return a->splits > 1 && a->splits <= most &&
+           (a->splits == 2 || few_units(a) * a->splits <= cores * 3 / 4);
+}
+
 static void few_shape(const void *args, unsigned phase, unsigned cores, struct weir__code_launch *l)
 {
     const struct weir__attention *a = args;
     int64_t steps = steps_of(a->d), value_steps = steps_of(a->dv);
     int64_t tile = 16 * (32 * (steps + value_steps) + 32), warps = few_cut(a).warps;
     int64_t stages = warps == 4 ? 2 : 3; /* with fewer stages, two blocks fit on a core */
-    /* The last block of each unit combines the parts, or else a second phase does. */
-    bool counts = l->counters >= (uint64_t)few_units(a);
+    /* The blocks of each unit combine the parts, as a cluster, or the last one of them does, or
+     * else a second phase. */
+    bool meets = fits_clusters(a, cores, l->clusters);
+    bool counts = !meets && l->counters >= (uint64_t)few_units(a);
 
     while (warps * stages * tile + 16 > most_shared(l->arch)) {
         warps = stages == 2 ? warps / 2 : warps;
@@ -228,14 +238,22 @@ static void few_shape(const void *args, unsigned phase, unsigned cores, struct w
     name_variant(a, l);
     l->variant[3] = (uint8_t)steps;
     l->variant[4] = (uint8_t)value_steps;
-    l->variant[5] = a->splits > 1 ? 1 + counts : 0;
+    l->variant[5] = (uint8_t)(meets ? a->splits + 1 : a->splits > 1 ? 1 + counts : 0);
     l->variant[6] = (uint8_t)warps;
     l->variant[7] = (uint8_t)stages;
     l->threads = (uint32_t)(32 * warps);
     if (phase == 0) {
         l->shared = (uint32_t)(warps * stages * tile);
         weir__gpu_spread(few_units(a) * a->splits, cores, 16, l);
-    } else if (!counts) {
+        if (meets) {
+            const int64_t row = 64 * value_steps; /* each warp leaves 16, and so does the block */
+
+            l->cluster = (uint32_t)a->splits;
+            l->grid = (uint32_t)(few_units(a) * a->splits);
+            l->shared =
+                (uint32_t)weir__max((int64_t)l->shared, 16 * (warps * (row + 40) + row + 8));
+        }
+    } else if (!counts && !meets) {
         weir__gpu_spread(batches(a) * a->heads * a->lq, cores, 16, l); /* one row each */
     }
 }
@@ -259,16 +277,20 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     int64_t pitches = 64 * (steps + value_steps) + 32;
     int64_t rows = joins_heads(a) ? shared_rows(a) : a->lq;
     int64_t groups = batches(a) * (joins_heads(a) ? a->key_heads : a->heads);
-    int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = 4 / row_warps, shared;
+    int64_t row_warps = rows <= 16 ? 1 : rows <= 32 ? 2 : 4, key_warps = row_warps == 1 ? 4 : 2;
+    int64_t keys = row_warps == 1 ? 16 : 32, stages = 2, shared, shares; /* keys of a warp */
 
     (void)phase;
     for (;;) {
-        int64_t tile = (row_warps > 1 ? 32 : 16) * key_warps;
-
-        shared = 16 * row_warps * (64 * steps + 16) + 2 * tile * pitches;
-        if (shared <= most_shared(l->arch) || row_warps * key_warps == 1)
+        shared = 16 * row_warps * (64 * steps + 16) + stages * key_warps * keys * pitches;
+        /* of the sums that the warps leave at the end */
+        shares = key_warps > 1 ? row_warps * key_warps * 16 * (64 * value_steps + 40) : 0;
+        shared = weir__max(shared, shares);
+        if (shared <= most_shared(l->arch) || row_warps * key_warps * stages == 1)
             break;
-        if (key_warps > 1)
+        if (stages > 1)
+            stages = 1;
+        else if (key_warps > 1)
             key_warps /= 2;
         else
             row_warps /= 2;
@@ -278,7 +300,7 @@ static void wide_shape(const void *args, unsigned phase, unsigned cores,
     l->variant[4] = (uint8_t)value_steps;
     l->variant[5] = (uint8_t)row_warps;
     l->variant[6] = (uint8_t)key_warps;
-    l->variant[7] = joins_heads(a);
+    l->variant[7] = (uint8_t)(joins_heads(a) + 2 * (stages > 1) + 4 * (keys == 32));
     l->threads = (uint32_t)(32 * row_warps * key_warps);
     l->shared = (uint32_t)shared;
     weir__gpu_spread(groups * weir__div_up(rows, 16 * row_warps), cores, 16, l);

@@ -386,3 +386,27 @@ CONFORMANCE(exact, tanh_of_every_number_of_16_bits_is_rounded_once)
         weir_tensor_release(out);
     }
 }
+
+/* GPUs make NaN with all bits set. */
+CONFORMANCE(exact, a_nan_of_any_bits_among_values_of_attention_stays_in_its_column)
+{
+    static const uint32_t bits[] = {0x7fffffff, 0xffffffff, 0x7fc00000, 0x7f800001};
+    enum { ROWS = 40, COLUMNS = 32 };
+    const int64_t shape[] = {1, ROWS, COLUMNS};
+    float values[ROWS * COLUMNS] = {0}, got[ROWS * COLUMNS];
+    weir_tensor *q, *v, *out;
+
+    CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 3, shape, values, &q));
+    for (size_t i = 0; i < countof(bits); i++) {
+        test_note("%x", (unsigned)bits[i]);
+        memcpy(&values[3 * COLUMNS + 5], &bits[i], sizeof bits[i]);
+        CHECK_OK(weir_tensor_from(weir_stream_default(dev), WEIR_F32, 3, shape, values, &v));
+        CHECK_OK(weir_attention(q, q, v, NULL, NULL, &out));
+        CHECK_OK(weir_tensor_read(out, got, sizeof got));
+        for (int j = 0; j < ROWS * COLUMNS; j++)
+            CHECK_EQ(isnan(got[j]) != 0, j % COLUMNS == 5);
+        weir_tensor_release(v);
+        weir_tensor_release(out);
+    }
+    weir_tensor_release(q);
+}

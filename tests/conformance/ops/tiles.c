@@ -269,6 +269,9 @@ CONFORMANCE(tiles, attention_of_f32_keeps_its_precision)
         {1, 2, 2, 20, 20, 256, 256, true, NO_MASK},
         {1, 1, 1, 66, 40, 192, 128, true, NO_MASK}, /* the first rows see nothing */
         {2, 6, 2, 7, 45, 68, 36, true, BOOL_MASK | ROWS_FIRST},
+        {1, 3, 3, 150, 210, 128, 128, true, NO_MASK}, /* several tiles of rows and of keys */
+        {1, 2, 1, 70, 150, 256, 256, true, NO_MASK},
+        {1, 2, 2, 40, 30, 32, 256, false, NO_MASK}, /* sums take more memory than tiles */
     };
 
     for (size_t i = 0; i < countof(cases); i++) {

@@ -14,6 +14,8 @@ const struct emu_table emu_functions = {
     .sync_warp = emu_sync_warp,
     .meet = emu_meet,
     .fence = emu_fence,
+    .cluster_sync = emu_cluster_sync,
+    .cluster_read = emu_cluster_read,
     .copy = emu_copy,
     .copies_commit = emu_copies_commit,
     .copies_wait = emu_copies_wait,
@@ -127,7 +129,7 @@ void emu_thread_over(void)
         end_round();
 }
 
-static void run_block(unsigned block)
+void emu_prepare_block(unsigned block)
 {
     unsigned n = emu.launch->threads;
 
@@ -136,6 +138,7 @@ static void run_block(unsigned block)
     emu.next = 0;
     emu.whole.arrived = 0;
     emu.any = 0;
+    emu.at_cluster = 0;
     emu_groups_reset();
     for (unsigned i = 0; i < n; i++) {
         struct emu_thread *t = &emu.threads[i];
@@ -151,6 +154,12 @@ static void run_block(unsigned block)
         w->lanes = lanes < EMU_WARP ? (1U << lanes) - 1 : ~0U;
         w->arrived = w->time = w->round = 0;
     }
+}
+
+static void run_block(unsigned block)
+{
+    emu_prepare_block(block);
+    emu.cluster_epoch = emu.phase_epoch = emu.epoch + 1;
     emu_begin_block();
     emu_run_threads();
 }
@@ -174,7 +183,7 @@ static unsigned stride_of(unsigned grid)
 
 void emu_run(const struct emu_launch *launch)
 {
-    unsigned step = stride_of(launch->grid), block = 0;
+    unsigned groups = launch->grid / launch->cluster, step = stride_of(groups), group = 0;
 
     emu.launch = launch;
     emu.module = launch->module;
@@ -182,9 +191,12 @@ void emu_run(const struct emu_launch *launch)
     emu.at.block_dim = (struct emu_dim){launch->threads, 1, 1};
     emu.at.grid_dim = (struct emu_dim){launch->grid, 1, 1};
     emu_begin_launch();
-    for (unsigned i = 0; i < launch->grid; i++) {
-        run_block(block);
-        block = (unsigned)(((uint64_t)block + step) % launch->grid);
+    for (unsigned i = 0; i < groups; i++) {
+        if (launch->cluster > 1)
+            emu_run_cluster(group * launch->cluster);
+        else
+            run_block(group);
+        group = (unsigned)(((uint64_t)group + step) % groups);
     }
 }
 

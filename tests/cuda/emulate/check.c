@@ -3,9 +3,11 @@
  * A cell stands for four bytes and has the stamps of the last write and of two reads. A stamp says
  * who, and when by the block's barriers: `epoch` counts them, through all blocks and launches, so
  * that a smaller one than the launch's first is of another launch, and a smaller one than the
- * block's first of another block of this launch. Within an epoch, `time` is that of the thread's
- * warp (it counts __syncwarp) or, in kernels with barriers of their own, of the thread; what a
- * thread then knows of the others' time is its clock. */
+ * block's first of another block of this launch. Blocks of a cluster take turns: a smaller one than
+ * the cluster's first is of another cluster, and what is smaller than the phase's first came before
+ * the cluster's blocks last met; a block's turn begins with `block_epoch`. Within an epoch, `time`
+ * is that of the thread's warp (it counts __syncwarp) or, in kernels with barriers of their own, of
+ * the thread; what a thread then knows of the others' time is its clock. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@ struct stamp {
 
 struct cell {
     struct stamp write, read[2];
-    uint32_t filled; /* shared memory: the block's first epoch, */
+    uint32_t filled; /* shared memory: the cluster's first epoch, */
     uint8_t bytes;   /* and the bytes that it has written */
 };
 
@@ -90,7 +92,7 @@ static struct page {
 } pages[TABLE];
 static struct page *last = &pages[0];
 static int npages;
-static struct cell *shared_cells;
+static struct cell *shared_cells; /* of the block that runs */
 enum { SHARED_CELLS = 1 << 18 };
 
 static void *map(size_t size)
@@ -140,8 +142,16 @@ void emu_begin_launch(void)
     if (npages > TABLE / 4)
         forget_pages();
     emu.launch_epoch = ++emu.epoch;
-    if (!shared_cells)
-        shared_cells = map(SHARED_CELLS * sizeof(struct cell));
+    emu_use_cells(0);
+}
+
+void emu_use_cells(unsigned rank)
+{
+    static struct cell *all[EMU_CLUSTER];
+
+    if (!all[rank])
+        all[rank] = map(SHARED_CELLS * sizeof(struct cell));
+    shared_cells = all[rank];
 }
 
 void emu_begin_block(void)
@@ -191,11 +201,24 @@ static uint32_t time_now(void)
                                          : emu.warps[emu.current / EMU_WARP].time;
 }
 
+/* Whether the block itself, not another one of its cluster, had its turn then. */
+static bool is_of_earlier_turn(uint32_t epoch)
+{
+    for (int i = 0; i < emu.nturns; i++)
+        if (emu.turns[i].from <= epoch && epoch <= emu.turns[i].to)
+            return true;
+    return false;
+}
+
 /* Whether what the stamp is of comes before what the current thread does now. */
 static bool is_before(struct stamp s, bool shared)
 {
-    if (s.epoch < emu.block_epoch)
+    if (s.epoch < emu.cluster_epoch)
         return shared || s.epoch < emu.launch_epoch || emu_is_told(s.epoch);
+    if (s.epoch < emu.phase_epoch) /* meetings order shared memory alone */
+        return shared || is_of_earlier_turn(s.epoch);
+    if (s.epoch < emu.block_epoch) /* of another block of the cluster, since they have met */
+        return false;
     if (s.epoch < emu.epoch || (int)s.thread == emu.current)
         return true;
     if (emu.module->kernel->by_clocks)
@@ -270,8 +293,8 @@ static void note_all(struct cell *c, uintptr_t address, size_t size, int how, bo
             note(c, now, how, at < address ? address : at, shared);
         if (!shared)
             continue;
-        if (c->filled != emu.block_epoch) {
-            c->filled = emu.block_epoch;
+        if (c->filled != emu.cluster_epoch) {
+            c->filled = emu.cluster_epoch;
             c->bytes = 0;
         }
         if ((how == EMU_READ || how == EMU_ATOMIC) && now.bytes & ~c->bytes)

@@ -19,7 +19,7 @@ extern char **environ;
 
 static const char prelude[] = "cuda.hh";
 /* Headers of which the emulator has its own, and those that NVRTC lacks and the host has. */
-static const char *const own[] = {"ptx.cuh", "ptx_mma.cuh", "ptx_hopper.cuh"};
+static const char *const own[] = {"ptx.cuh", "ptx_mma.cuh", "ptx_hopper.cuh", "ptx_cluster.cuh"};
 static const char *const host[] = {"stdint.h", "stddef.h", "stdbool.h", "stdarg.h"};
 static const char *const fixed[] = {
     "-x",

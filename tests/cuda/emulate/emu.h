@@ -6,6 +6,9 @@
 
 enum {
     EMU_THREADS = 1024,
+    EMU_CLUSTER = 8,
+    EMU_TURNS = 16,
+    EMU_FIBERS = 4 * EMU_THREADS,
     EMU_STACK = 128 << 10,
     EMU_GROUP_BARRIERS = 16,
     EMU_BARRIERS = 64,
@@ -81,6 +84,14 @@ struct emu_state {
     int current;                               /* thread */
     int alive, next;                           /* threads: not over yet, and the next to begin */
     uint32_t epoch, launch_epoch, block_epoch; /* see check.c */
+    uint32_t cluster_epoch, phase_epoch;       /* likewise */
+    unsigned rank;                             /* of the block in its cluster */
+    int at_cluster;    /* threads that wait for the cluster's other blocks, */
+    uint32_t meetings; /* and how often they have met */
+    struct {
+        uint32_t from, to; /* epochs */
+    } turns[EMU_TURNS];    /* that the block has had */
+    int nturns;
     struct emu_barrier whole;
     int any, whole_or; /* __syncthreads_or: so far, and of the round before */
     struct emu_barrier groups[EMU_GROUP_BARRIERS], barriers[EMU_BARRIERS];
@@ -103,8 +114,9 @@ static inline char *emu_shared_at(uint32_t address)
 }
 
 /* ---- fiber.c ---- */
-/* Runs threads on stacks of their own: those that have not begun and the one, once it may. */
-void emu_run_threads(void);
+/* Runs threads on stacks of their own: those that have not begun and the others, once they may;
+ * until all are over or wait for the cluster. False: they wait for what never comes. */
+bool emu_run_threads(void);
 /* Until *word is no longer `seen`. */
 void emu_wait(const uint32_t *word, uint32_t seen, const char *at);
 bool emu_on_stack(uintptr_t address);
@@ -115,6 +127,14 @@ int emu_sync_block_or(int own);
 void emu_sync_warp(unsigned mask);
 const struct emu_slot *emu_meet(unsigned mask, int meeting, const void *own, size_t size);
 void emu_thread_over(void);
+
+/* Before a block's first thread. */
+void emu_prepare_block(unsigned block);
+
+/* ---- cluster.c ---- */
+void emu_run_cluster(unsigned first);
+void emu_cluster_sync(void);
+void emu_cluster_read(unsigned rank, uint32_t address, void *to, size_t size, const void *from);
 
 /* ---- group.c: barriers of some threads, and in shared memory ---- */
 void emu_group_sync(int barrier, int threads);
@@ -143,6 +163,8 @@ void emu_release(uint32_t *clock);
 void emu_acquire(const uint32_t *clock);
 void emu_begin_launch(void);
 void emu_begin_block(void);
+/* What is known of the shared memory of the cluster's block `rank`. */
+void emu_use_cells(unsigned rank);
 
 /* ---- publish.c ---- */
 void emu_fence(void);

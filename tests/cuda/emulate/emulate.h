@@ -1,14 +1,15 @@
 /* Kernel sources on the host.
  *
  * compile.c has the host's compiler make a module of a source, which is kept by its content. A
- * launch runs the blocks one after the other, in an order of its own; the threads of a block are
+ * launch runs the blocks one after the other, in an order of its own; those of a cluster take turns
+ * from one meeting to the next (cluster.c); the threads of a block are
  * fibers (fiber.c) that go on until they wait for each other (block.c, group.c). Copies and
  * products that run beside the threads are done as late as a GPU may do them: when a thread waits
  * for them (async.c). Each access is checked (check.c): bounds    memory that the fake driver has
  * given, or shared memory of the launch's size; order     two threads that touch the same bytes,
  * one of them writing, have a barrier between them, or both are atomic; blocks of a launch have
- * none, but may count (publish.c); contents  shared memory is written before it is read. A fault
- * ends the process with what, who and where, unless a test catches it.
+ * none, but may count (publish.c) or meet as a cluster; contents  shared memory is written before
+ * it is read. A fault ends the process with what, who and where, unless a test catches it.
  *
  * One thread, that of the fake GPU's engine, runs kernels. */
 #ifndef TESTS_CUDA_EMULATE_EMULATE_H
@@ -41,7 +42,7 @@ struct emu_range {
 
 struct emu_launch {
     const struct emu_module *module;
-    unsigned grid, threads, shared;
+    unsigned grid, threads, shared, cluster; /* blocks of a cluster: 1 without clusters */
     void **params;
     const struct emu_range *ranges; /* by address, none of them inside another */
     int nranges;

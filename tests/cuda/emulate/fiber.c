@@ -43,12 +43,12 @@ struct emu_fiber {
 };
 
 static char *stacks;
-static struct emu_fiber fibers[EMU_THREADS], *unused, scheduler;
+static struct emu_fiber fibers[EMU_FIBERS], *unused, scheduler;
 static int nfibers;
 
 bool emu_on_stack(uintptr_t address)
 {
-    return address - (uintptr_t)stacks < (uintptr_t)EMU_THREADS * EMU_STACK;
+    return address - (uintptr_t)stacks < (uintptr_t)EMU_FIBERS * EMU_STACK;
 }
 
 static void leave_for(struct emu_fiber *from, struct emu_fiber *to)
@@ -88,6 +88,9 @@ static struct emu_fiber *new_fiber(void)
 {
     struct emu_fiber *f = &fibers[nfibers];
     char *stack = stacks + (size_t)nfibers * EMU_STACK;
+
+    if (nfibers == EMU_FIBERS)
+        abort(); /* clusters of so many threads are not used */
 
     nfibers++;
     (void)mprotect(stack, 4096, PROT_NONE); /* a stack that runs over is seen */
@@ -150,10 +153,10 @@ static void give_up(void)
     unused = NULL;
 }
 
-void emu_run_threads(void)
+bool emu_run_threads(void)
 {
     if (!stacks) {
-        stacks = mmap(NULL, (size_t)EMU_THREADS * EMU_STACK, PROT_READ | PROT_WRITE,
+        stacks = mmap(NULL, (size_t)EMU_FIBERS * EMU_STACK, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (stacks == MAP_FAILED)
             abort();
@@ -170,7 +173,12 @@ void emu_run_threads(void)
                 leave_for(&scheduler, t->fiber);
             }
         }
-        if (!goes_on && !emu_bring_tile())
-            give_up();
+        if (goes_on || emu_bring_tile())
+            continue;
+        if (emu.alive && emu.at_cluster == emu.alive)
+            return true;
+        give_up();
+        return false;
     }
+    return true;
 }

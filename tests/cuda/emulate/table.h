@@ -59,6 +59,8 @@ struct emu_table {
     /* Waits for the lanes of the mask; returns 32 slots, which stay until the next meeting. */
     const struct emu_slot *(*meet)(unsigned mask, int meeting, const void *own, size_t size);
     void (*fence)(void);
+    void (*cluster_sync)(void);
+    void (*cluster_read)(unsigned rank, uint32_t address, void *to, size_t size, const void *from);
 
     /* Bytes from global to shared memory, zeros after the first `there`. */
     void (*copy)(uint32_t to, const void *from, unsigned size, unsigned there);

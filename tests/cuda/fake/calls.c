@@ -319,6 +319,7 @@ int cuDeviceGetAttribute(int *value, int attribute, weir__cu_device device)
              : attribute == CU_ATTRIBUTE_MAJOR         ? fake_major()
              : attribute == CU_ATTRIBUTE_MINOR         ? 0
              : attribute == CU_ATTRIBUTE_SHARED_OPTIN  ? 227 << 10
+             : attribute == CU_ATTRIBUTE_CLUSTERS      ? fake_major() >= 9
                                                        : 1;
     return 0;
 }

@@ -174,6 +174,7 @@ struct fake_op {
             struct emu_module *module; /* NULL for a function */
             void *params[3];           /* copies, in one piece */
             unsigned blocks, threads, shared;
+            unsigned cluster;        /* blocks */
             uint64_t given;          /* blocks of memory, when it was queued */
             bool early;              /* its edges from kernels are programmatic */
             struct fake_cores cores; /* that it may use */
@@ -320,7 +321,7 @@ weir__cu_function fake_product_function(const struct fake_product *p);
 struct fake_product *fake_copy_product(const struct fake_product *p);
 /* The command of a launch; FAKE_INVALID if it is refused. */
 int fake_kernel_op(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
-                   void **params, struct fake_op *op);
+                   unsigned cluster, void **params, struct fake_op *op);
 void fake_slow_algorithm(int algorithm);
 int fake_last_algorithm(void);
 /* Notes a failure of the kernel. */

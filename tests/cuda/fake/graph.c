@@ -144,14 +144,18 @@ static void note_launch(const struct fake_body *body)
     launched[0] = 0;
     for (int i = 0; i < body->nnodes && at < size; i++) {
         const struct fake_node *node = &body->nodes[i];
+        char clusters[32] = "";
 
         if (fake_is_record(node))
             continue;
+        if (node->op->kind == FAKE_OP_KERNEL && node->op->u.kernel.cluster > 1)
+            snprintf(clusters, sizeof clusters, " in clusters of %u", node->op->u.kernel.cluster);
         if (node->op->kind == FAKE_OP_KERNEL)
-            at += (size_t)snprintf(
-                launched + at, size - at, "%s %u of %d+%u%s", node->op->u.kernel.text,
-                node->op->u.kernel.blocks, node->op->u.kernel.cores.nruns,
-                node->op->u.kernel.cores.runs[0].count, is_early(node->op) ? " early" : "");
+            at += (size_t)snprintf(launched + at, size - at, "%s %u of %d+%u%s%s",
+                                   node->op->u.kernel.text, node->op->u.kernel.blocks,
+                                   node->op->u.kernel.cores.nruns,
+                                   node->op->u.kernel.cores.runs[0].count,
+                                   is_early(node->op) ? " early" : "", clusters);
         else
             at += (size_t)snprintf(launched + at, size - at, "%d", (int)node->op->kind);
         for (int k = 0; k < node->before.n && at < size; k++)

@@ -107,6 +107,7 @@ static void emulate(const struct fake_op *op)
         .grid = op->u.kernel.blocks,
         .threads = op->u.kernel.threads,
         .shared = op->u.kernel.shared,
+        .cluster = op->u.kernel.cluster,
         .params = (void **)(uintptr_t)op->u.kernel.params,
     };
 
@@ -239,13 +240,18 @@ static void copy_params(const struct fake_module *m, void **params, struct fake_
     }
 }
 
+static bool has_all(const struct fake_cores *cores)
+{
+    return cores->nruns == 1 && cores->runs[0].count == FAKE_CORES;
+}
+
 int fake_kernel_op(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
-                   void **params, struct fake_op *op)
+                   unsigned cluster, void **params, struct fake_op *op)
 {
     const unsigned *grid = how->grid, *block = how->block;
 
-    if (!grid[0] || grid[1] != 1 || grid[2] != 1 || !block[0] || block[0] > 1024 || block[1] != 1 ||
-        block[2] != 1 || how->shared > m->shared)
+    if (!cluster || cluster > 8 || grid[0] % cluster || !grid[0] || grid[1] != 1 || grid[2] != 1 ||
+        !block[0] || block[0] > 1024 || block[1] != 1 || block[2] != 1 || how->shared > m->shared)
         return FAKE_INVALID;
     if (early && !m->waits)
         fake_misuse("kernel '%s' is started early and does not wait", m->text);
@@ -258,20 +264,23 @@ int fake_kernel_op(const struct fake_module *m, const struct weir__cu_launch *ho
     op->u.kernel.threads = block[0];
     op->u.kernel.shared = how->shared;
     op->u.kernel.early = early;
+    op->u.kernel.cluster = cluster;
     return 0;
 }
 
 static int launch(const struct fake_module *m, const struct weir__cu_launch *how, bool early,
-                  void **params)
+                  unsigned cluster, void **params)
 {
     struct fake_op op = {0};
-    int code = fake_kernel_op(m, how, early, params, &op);
+    int code = fake_kernel_op(m, how, early, cluster, params, &op);
 
     if (code)
         return code;
     pthread_mutex_lock(&fake_lock);
     op.u.kernel.given = fake_blocks_given();
     op.u.kernel.cores = fake_stream(how->stream)->cores;
+    if (cluster > 1 && !has_all(&op.u.kernel.cores))
+        fake_misuse("kernel '%s' has clusters on a part of the cores", m->text);
     code = fake_queue(fake_stream(how->stream), &op);
     pthread_mutex_unlock(&fake_lock);
     return code;
@@ -289,24 +298,29 @@ int cuLaunchKernel(weir__cu_function function, unsigned grid_x, unsigned grid_y,
     FAKE_CALL_IN_CONTEXT();
     if (extra)
         return FAKE_INVALID;
-    return launch(fake_check(function, FAKE_MODULE), &how, false, params);
+    return launch(fake_check(function, FAKE_MODULE), &how, false, 1, params);
 }
 
 int cuLaunchKernelEx(const struct weir__cu_launch *how, weir__cu_function function, void **params,
                      void **extra)
 {
-    const struct weir__cu_launch_attribute *a = how->attributes;
+    unsigned cluster = 1;
     bool early = false;
 
     FAKE_CALL_IN_CONTEXT();
-    if (extra || how->nattributes > 1)
+    if (extra || (how->nattributes && fake_major() < 9))
         return FAKE_INVALID;
-    if (how->nattributes) {
-        if (a->id != CU_LAUNCH_PROGRAMMATIC_SERIALIZATION || fake_major() < 9)
+    for (unsigned i = 0; i < how->nattributes; i++) {
+        const struct weir__cu_launch_attribute *a = &how->attributes[i];
+
+        if (a->id == CU_LAUNCH_PROGRAMMATIC_SERIALIZATION)
+            early = a->value.on;
+        else if (a->id == CU_LAUNCH_CLUSTER && a->value.cluster[1] == 1 && a->value.cluster[2] == 1)
+            cluster = a->value.cluster[0];
+        else
             return FAKE_INVALID;
-        early = a->value.on;
     }
-    return launch(fake_check(function, FAKE_MODULE), how, early, params);
+    return launch(fake_check(function, FAKE_MODULE), how, early, cluster, params);
 }
 
 /* ---- parts of the cores ---- */

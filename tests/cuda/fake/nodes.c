@@ -130,6 +130,22 @@ int cuGraphKernelNodeGetParams_v2(weir__cu_node node, struct weir__cu_node_kerne
     return 0;
 }
 
+int cuGraphKernelNodeGetAttribute(weir__cu_node node, int id, union weir__cu_launch_value *value)
+{
+    const struct fake_op *op;
+
+    FAKE_CALL_IN_CONTEXT();
+    op = check_node(node)->op;
+    if (id != CU_LAUNCH_CLUSTER || (op->kind != FAKE_OP_KERNEL && op->kind != FAKE_OP_PRODUCT))
+        return FAKE_INVALID;
+    memset(value, 0, sizeof *value);
+    if (op->kind == FAKE_OP_KERNEL && op->u.kernel.cluster > 1) {
+        value->cluster[0] = op->u.kernel.cluster;
+        value->cluster[1] = value->cluster[2] = 1;
+    }
+    return 0;
+}
+
 /* The node with another command; edges, attributes and cores stay. NULL if it is refused. */
 static struct fake_op *replace(const struct fake_op *old, const struct weir__cu_node_kernel *kernel)
 {
@@ -149,7 +165,7 @@ static struct fake_op *replace(const struct fake_op *old, const struct weir__cu_
         return op;
     }
     if (fake_kernel_op(fake_check(kernel->function, FAKE_MODULE), &how, old->u.kernel.early,
-                       kernel->params, op)) {
+                       old->u.kernel.cluster, kernel->params, op)) {
         free(op);
         return NULL;
     }

@@ -1,33 +1,25 @@
 /* Attention of few query rows and many keys, f16 and bf16 on the tensor cores. A unit is the rows
  * of all heads that share a key head, 16 at a time, against a part of the keys. A warp processes
  * its own tiles of 16 keys. At the end a block's warps add up their sums. The sums of the parts are
- * added up by the last block of the unit to finish, or by phase 1, always in the same order. Tiles
- * that the mask hides completely are not read, except the first ones: most of a cache with room for
- * more text is hidden.
+ * added up by the cluster of the unit's blocks, by its last block to finish, or by phase 1, always
+ * in the same order. Tiles that the mask hides completely are not read, except the first ones: most
+ * of a cache with room for more text is hidden.
  * V0: type; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in
- * steps of 16; V5: the keys are in several parts, 2: which the last block of a unit combines; V6:
- * warps; V7: tiles of a warp in flight */
+ * steps of 16; V5: 0 if the keys are one part; else 1: phase 1 combines the parts, 2: the last block
+ * of a unit does, 1 + n: the n blocks of a cluster do; V6: warps; V7: tiles of a warp in flight */
 #include "device/code.h"
 
-#include "attention.cuh"
+#include "attention_parts.cuh"
 
 enum {
-    WARPS = V6,
-    ROWS = 16,
     KEYS = 16,
     STAGES = V7,
-    COLUMNS = 16 * V4,
     KEY_PITCH = 32 * V3 + 16, /* an odd number of chunks: eight rows use each bank once */
     VALUE_PITCH = 32 * V4 + 16,
     STAGE_BYTES = KEYS * (KEY_PITCH + VALUE_PITCH),
 };
 
 typedef float Sums[COLUMNS / 8][4];
-
-/* A warp's rows at one time, in shared memory. */
-struct Share {
-    float top[ROWS], total[ROWS], sums[ROWS][COLUMNS];
-};
 
 struct Unit {
     Places at;
@@ -290,53 +282,48 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
             continue;
 #pragma unroll
         for (int j = 0; j < COLUMNS / 8; j++)
-            for (int i = 0; i < 2; i++)
-                share->sums[lane / 4 + 8 * r][j * 8 + lane % 4 * 2 + i] = sums[j][2 * r + i];
+            *(float2 *)&share->sums[lane / 4 + 8 * r][j * 8 + lane % 4 * 2] = {sums[j][2 * r],
+                                                                               sums[j][2 * r + 1]};
     }
 }
 
-/* Returns the factor for the sums of a part whose maximum is `top`, if the maximum of all parts is
- * `best`. */
-static __device__ inline float worth(float top, float best, float scale)
+/* Writes four elements of the block's rows: to the output, or to the part's place in shared memory
+ * or in scratch memory. */
+static __device__ inline void put_together(const weir__attention &a, const Unit &u, char *memory,
+                                           unsigned row, unsigned column, float within)
 {
-    return exp2_fast((top - (best == below() ? 0 : best)) * scale);
-}
+    const Share *shares = (const Share *)memory;
+    float best = below(), total = 0, sum[4] = {};
 
-/* Returns the address of the maximum and the total of each part of each row, after all sums. */
-static __device__ inline float2 *part_ends(const weir__attention &a)
-{
-    int64_t rows = a.heads * a.lq;
-
-    for (int d = 0; d < a.ndims; d++)
-        rows *= a.shape[d];
-    return (float2 *)(a.partial + rows * a.splits * a.dv);
-}
-
-/* Writes one element of the block's rows: to the output, or to the part's place in scratch
- * memory. */
-static __device__ inline void put_together(const weir__attention &a, const Unit &u,
-                                           const Share *shares, unsigned row, unsigned column,
-                                           float within)
-{
-    float best = below(), total = 0, sum = 0;
-
+#pragma unroll
     for (int i = 0; i < WARPS; i++)
         best = fmaxf(best, shares[i].top[row]);
+#pragma unroll
     for (int i = 0; i < WARPS; i++) {
         float factor = worth(shares[i].top[row], best, within);
+        float4 x = *(const float4 *)&shares[i].sums[row][column];
 
         total += shares[i].total[row] * factor;
-        sum += shares[i].sums[row][column] * factor;
+        sum[0] += x.x * factor;
+        sum[1] += x.y * factor;
+        sum[2] += x.z * factor;
+        sum[3] += x.w * factor;
+    }
+    if (CLUSTER > 1) {
+        *(float4 *)&part_of(memory)->sums[row][column] = {sum[0], sum[1], sum[2], sum[3]};
+        if (column == 0)
+            part_of(memory)->ends[row] = {best, total};
+        return;
     }
     row += u.first_row;
     if (V5) {
         int64_t part = (u.out + row) * a.splits + u.part;
 
-        a.partial[part * a.dv + column] = sum;
+        *(float4 *)(a.partial + part * a.dv + column) = {sum[0], sum[1], sum[2], sum[3]};
         if (column == 0)
             part_ends(a)[part] = {best, total};
     } else {
-        store<V0>(a.out, out_of_row(a, u.out + row) + column, total == 0 ? 0 : sum / total);
+        put_four(a, out_of_row(a, u.out + row) + column, sum, total);
     }
 }
 
@@ -386,73 +373,11 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     __syncthreads(); /* the memory of the tiles is now used for the shares */
     leave((Share *)memory + warp, rows, sums, here);
     __syncthreads();
-    for (unsigned i = threadIdx.x; i < here * COLUMNS; i += blockDim.x)
+    for (unsigned i = threadIdx.x * 4; i < here * COLUMNS; i += blockDim.x * 4)
         if (i % COLUMNS < a.dv)
-            put_together(a, u, (const Share *)memory, i / COLUMNS, i % COLUMNS, ADDS ? 1 : scale);
-    __syncthreads(); /* the part is written; the memory of the shares is used for tiles again */
-}
-
-/* Four elements of the output from their parts. Several parts are loaded at once. */
-static __device__ inline void combine(const weir__attention &a, int64_t row, int column,
-                                      float within)
-{
-    constexpr int at_once = 8;
-    int splits = (int)a.splits;
-    const float4 *parts = (const float4 *)(a.partial + row * splits * a.dv + column);
-    const float2 *ends = part_ends(a) + row * splits;
-    float best = below(), total = 0, sum[4] = {};
-
-    for (int p = 0; p < splits; p += at_once) {
-        float4 x[at_once];
-        float2 end[at_once];
-        float top = best, factor;
-
-#pragma unroll
-        for (int i = 0; i < at_once; i++) {
-            int own = p + i < splits ? p + i : p;
-
-            x[i] = parts[own * (a.dv / 4)];
-            end[i] = ends[own];
-        }
-#pragma unroll
-        for (int i = 0; i < at_once; i++)
-            top = fmaxf(top, end[i].x);
-        factor = worth(best, top, within);
-        best = top;
-        total *= factor;
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            sum[i] *= factor;
-#pragma unroll
-        for (int i = 0; i < at_once; i++) {
-            factor = p + i < splits ? worth(end[i].x, best, within) : 0;
-            total += end[i].y * factor;
-            sum[0] += x[i].x * factor;
-            sum[1] += x[i].y * factor;
-            sum[2] += x[i].z * factor;
-            sum[3] += x[i].w * factor;
-        }
-    }
-    row = out_of_row(a, row);
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        store<V0>(a.out, row + column + i, total == 0 ? 0 : sum[i] / total);
-}
-
-/* True if all other parts of the unit are in memory; the block's own part must be. All threads call
- * it and get the same result. The last block resets the counter to 0 at its end: doing it here
- * would make the fence wait for it. */
-static __device__ inline bool is_last(uint32_t *counter, unsigned parts)
-{
-    __shared__ unsigned last;
-
-    if (threadIdx.x == 0) {
-        __threadfence(); /* a block that sees the count also sees this part */
-        last = atomicAdd(counter, 1u) == parts - 1;
-        __threadfence(); /* the other parts are read after the count */
-    }
-    __syncthreads();
-    return last;
+            put_together(a, u, memory, i / COLUMNS, i % COLUMNS, ADDS ? 1 : scale);
+    if (CLUSTER == 1)
+        __syncthreads(); /* the part is written; the memory of the shares is used for tiles again */
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32)
@@ -471,20 +396,22 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32)
     if (V5 == 1 && c.phase == 1) {
         for (unsigned i = blockIdx.x; i < stacks * rows; i += gridDim.x)
             for (int j = threadIdx.x * 4; j < a.dv; j += blockDim.x * 4)
-                combine(a, i, j, within);
+                combine_stored(a, i, j, within);
         return;
     }
     units = stacks * ((rows + ROWS - 1) / ROWS) * (V5 ? (unsigned)a.splits : 1);
     for (unsigned i = blockIdx.x; i < units; i += gridDim.x) {
         if (i != blockIdx.x)
             u = find_unit(a, i);
-        run_unit(a, u, memory);
-        if (V5 == 2 && is_last(c.counters + i / (unsigned)a.splits, (unsigned)a.splits)) {
-            unsigned here = u.first_row + ROWS < rows ? ROWS : rows - u.first_row;
+        unsigned here = u.first_row + ROWS < rows ? ROWS : rows - u.first_row;
 
+        run_unit(a, u, memory);
+        if (CLUSTER > 1) {
+            combine_cluster(a, u.out + u.first_row, here, u.part, memory, within);
+        } else if (V5 == 2 && is_last(c.counters + i / (unsigned)a.splits, (unsigned)a.splits)) {
             for (unsigned j = threadIdx.x * 4; j < here * COLUMNS; j += blockDim.x * 4)
                 if (j % COLUMNS < a.dv)
-                    combine(a, u.out + u.first_row + j / COLUMNS, j % COLUMNS, within);
+                    combine_stored(a, u.out + u.first_row + j / COLUMNS, j % COLUMNS, within);
             if (threadIdx.x == 0)
                 atomicExch(c.counters + i / (unsigned)a.splits, 0u);
         }

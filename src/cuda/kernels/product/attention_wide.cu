@@ -4,10 +4,12 @@
  *
  * A block has up to 16 V5 query rows of one head, or of all heads that share a key head, against
  * tiles of keys. Each of V5 x V6 warps has 16 rows and a share of the tile's keys; if V6 is above
- * 1, their sums are combined at the end.
+ * 1, their sums are combined at the end. Keys and values of a tile are fetched and waited for
+ * separately.
  * V0: f32; V1: type of the mask, 255 without one; V2: causal; V3: d in steps of 16; V4: dv in steps
  * of 16; V5: warps along the rows; V6: warps along the keys; V7: 1 if the heads that share a key
- * head are rows of one problem */
+ * head are rows of one problem; 2 if two tiles fit into shared memory, else one does; 4 if a warp
+ * has 32 keys of a tile, else 16 */
 #include "device/code.h"
 
 #include "attention.cuh"
@@ -17,44 +19,59 @@ enum {
     KEY_WARPS = V6,
     WARPS = ROW_WARPS * KEY_WARPS,
     ROWS = 16 * ROW_WARPS,
-    KEYS = ROW_WARPS > 1 ? 32 : 16, /* of a warp */
+    KEYS = V7 & 4 ? 32 : 16, /* of a warp */
     TILE = KEYS * KEY_WARPS,
     DEPTH = 16 * V3,
     COLUMNS = 16 * V4,
     KEY_PITCH = 4 * DEPTH + 16, /* an odd number of chunks: eight rows use each bank once */
     VALUE_PITCH = 4 * COLUMNS + 16,
     STAGE_BYTES = TILE * (KEY_PITCH + VALUE_PITCH),
+    JOINED = V7 & 1,
+    STAGES = V7 & 2 ? 2 : 1,
+    HALVES = 2 * STAGES, /* keys of a tile, or values */
     STEPS = 4, /* products that the tensor cores add up; they do not round sums to nearest */
+    AT_ONCE = 4, /* sums that take turns: a product waits for the one before it in the same sum */
+    GROUPS = KEYS / 8,
+    /* As many blocks of short rows as registers allow. */
+    BLOCKS = COLUMNS <= 64 && WARPS == 8 ? 2 : 1,
 };
 
 typedef float Sums[COLUMNS / 8][4];
 
-/* Numbers split into sums of two that the tensor cores hold exactly. */
+/* Numbers split into sums of two that the tensor cores hold. */
 template <int n> struct Apart {
     uint32_t most[n], rest[n];
 
+    /* The larger part is rounded to nearest, so that the rest may have either sign. The tensor
+     * cores ignore the rest's last bits. */
     __device__ inline void take(const uint32_t *x)
     {
 #pragma unroll
         for (int i = 0; i < n; i++) {
-            most[i] = (x[i] + 0x1000u) & ~0x1fffu; /* to nearest, so that the rest may have either sign */
-            rest[i] = (__float_as_uint(__uint_as_float(x[i]) - __uint_as_float(most[i])) + 0x1000u) & ~0x1fffu;
+            most[i] = (x[i] + 0x1000u) & ~0x1fffu;
+            rest[i] = __float_as_uint(__uint_as_float(x[i]) - __uint_as_float(most[i]));
         }
     }
 };
 
-/* c += a b, with b's two words from `at` on. The smallest products are added first. */
+/* c[i] += a b[i]. The smallest products are added first. */
 template <int n>
-static __device__ inline void multiply_apart(float *c, const Apart<4> &a, const Apart<n> &b, int at)
+static __device__ inline void multiply_apart(float (*c)[4], const Apart<4> &a, const Apart<2> *b)
 {
-    multiply_tf32(c, a.rest, b.most + at);
-    multiply_tf32(c, a.most, b.rest + at);
-    multiply_tf32(c, a.most, b.most + at);
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        multiply_tf32(c[i], a.rest, b[i].most);
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        multiply_tf32(c[i], a.most, b[i].rest);
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        multiply_tf32(c[i], a.most, b[i].most);
 }
 
-/* A warp's rows, in shared memory. */
+/* A warp's rows, in shared memory. The pitch lets eight rows be written at once. */
 struct Share {
-    float top[16], total[16], sums[16][COLUMNS];
+    float top[16], total[16], sums[16][COLUMNS + 8];
 };
 
 struct Unit {
@@ -65,17 +82,38 @@ struct Unit {
     int64_t out;              /* its first row in the output, minus first_row */
 };
 
+/* Problems: heads, or groups of them, through the batches. */
+static __device__ inline unsigned count_problems(const weir__attention &a)
+{
+    unsigned n = (unsigned)(JOINED ? a.key_heads : a.heads);
+
+    for (int d = 0; d < a.ndims; d++)
+        n *= (unsigned)a.shape[d];
+    return n;
+}
+
+static __device__ inline unsigned count_tiles(const weir__attention &a)
+{
+    return ((unsigned)((JOINED ? a.heads / a.key_heads : 1) * a.lq) + ROWS - 1) / ROWS;
+}
+
 static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
 {
-    unsigned share = (unsigned)(a.heads / a.key_heads), lq = (unsigned)a.lq, tiles, last;
-    unsigned groups = (unsigned)(V7 ? a.key_heads : a.heads);
+    unsigned share = (unsigned)(a.heads / a.key_heads), lq = (unsigned)a.lq, last;
+    unsigned groups = (unsigned)(JOINED ? a.key_heads : a.heads), tiles = count_tiles(a);
     Unit u;
 
-    u.heads = V7 ? share : 1;
+    u.heads = JOINED ? share : 1;
     u.rows = u.heads * lq;
-    tiles = (u.rows + ROWS - 1) / ROWS;
-    u.first_row = i % tiles * ROWS;
-    i /= tiles; /* groups of heads, through the batches */
+    if (V2 && !JOINED) { /* the units that see most keys begin first */
+        unsigned problems = count_problems(a);
+
+        u.first_row = (tiles - 1 - i / problems) * ROWS;
+        i %= problems;
+    } else {
+        u.first_row = i % tiles * ROWS;
+        i /= tiles;
+    }
     u.out = (int64_t)i * u.rows;
     u.head = i % groups * u.heads;
     u.at = find_batch(a, i / groups);
@@ -88,34 +126,51 @@ static __device__ inline Unit find_unit(const weir__attention &a, unsigned i)
     return u;
 }
 
-/* All threads fetch rows of 16-byte chunks. Only `left` rows exist; the rest is filled with
- * zeros. */
+/* All threads fetch rows of 16-byte chunks. Only `left` rows and `there` columns exist; the rest is
+ * filled with zeros. */
 template <int count, int columns, int pitch>
 static __device__ inline void fetch(uint32_t to, const float *from, int64_t step, int left, int there)
 {
-    constexpr int chunks = columns / 4;
+    constexpr int chunks = columns / 4, threads = WARPS * 32;
 
+    if constexpr (threads % chunks == 0) { /* a thread has a column */
+        constexpr int at_once = threads / chunks;
+        int row = threadIdx.x / chunks, column = threadIdx.x % chunks * 4;
+
+        to += row * pitch + column * 4;
+        from += row * step + column;
+        left = column < there ? left - row : 0;
+#pragma unroll
+        for (int i = 0; i < count; i += at_once, from += at_once * step)
+            if (i + at_once <= count || row + i < count)
+                copy_chunk(to + i * pitch, from, i < left);
+    } else {
 #pragma unroll 4
-    for (int i = threadIdx.x; i < count * chunks; i += WARPS * 32) {
-        int row = i / chunks, column = i % chunks * 4;
-        bool is_there = row < left && column < there;
+        for (int i = threadIdx.x; i < count * chunks; i += threads) {
+            int row = i / chunks, column = i % chunks * 4;
 
-        copy_chunk(to + row * pitch + column * 4, is_there ? from + row * step + column : (const void *)from,
-                   is_there);
+            copy_chunk(to + row * pitch + column * 4, from + row * step + column, row < left && column < there);
+        }
     }
 }
 
-static __device__ inline void fetch_tile(const weir__attention &a, const Unit &u, uint32_t stage, int first)
+/* Where half a tile lies: half 2 t is tile t's keys, 2 t + 1 its values. */
+static __device__ inline uint32_t offset_of(int half)
 {
-    if (first < u.end) {
-        int left = u.end - first < TILE ? u.end - first : TILE;
+    return half / 2 % STAGES * STAGE_BYTES + half % 2 * (TILE * KEY_PITCH);
+}
 
-        fetch<TILE, DEPTH, KEY_PITCH>(stage, (const float *)a.k.data + u.at.k + first * a.k.row, a.k.row, left,
+static __device__ inline void fetch_half(const weir__attention &a, const Unit &u, uint32_t stages, int half)
+{
+    int first = half / 2 * TILE, left = u.end - first < TILE ? u.end - first : TILE;
+    uint32_t to = stages + offset_of(half);
+
+    if (left > 0 && half % 2 == 0)
+        fetch<TILE, DEPTH, KEY_PITCH>(to, (const float *)a.k.data + u.at.k + first * a.k.row, a.k.row, left,
                                       (int)a.d);
-        fetch<TILE, COLUMNS, VALUE_PITCH>(stage + TILE * KEY_PITCH,
-                                          (const float *)a.v.data + u.at.v + first * a.v.row, a.v.row, left,
+    else if (left > 0)
+        fetch<TILE, COLUMNS, VALUE_PITCH>(to, (const float *)a.v.data + u.at.v + first * a.v.row, a.v.row, left,
                                           (int)a.dv);
-    }
     copies_commit();
 }
 
@@ -145,51 +200,47 @@ static __device__ inline Row make_row(const weir__attention &a, const Unit &u, u
 }
 
 /* Adds to `s` the products of the warp's queries and of its share of a tile's keys. */
-static __device__ inline void score_tile(uint32_t queries, uint32_t keys, float (&s)[KEYS / 8][4])
+static __device__ inline void score_tile(uint32_t queries, uint32_t keys, float (&s)[GROUPS][4])
 {
+    keys += (threadIdx.x % 32 / 16 * 8 + threadIdx.x % 8) * KEY_PITCH + threadIdx.x / 8 % 2 * 16;
+#pragma unroll 1
     for (int i = 0; i < DEPTH / 8; i += STEPS) {
-        float part[KEYS / 8][4] = {};
+        float part[GROUPS][4] = {};
 
 #pragma unroll
         for (int k = i; k < i + STEPS; k++) {
             uint32_t b[4];
             Apart<4> q;
+            Apart<2> key[GROUPS];
 
             load_blocks(b, queries + k * 32);
             q.take(b);
 #pragma unroll
-            for (int j = 0; j < KEYS / 8; j += 2) {
-                Apart<4> key;
-
+            for (int j = 0; j < GROUPS; j += 2) {
                 load_blocks(b, keys + j * 8 * KEY_PITCH + k * 32);
-                key.take(b);
-                multiply_apart(part[j], q, key, 0);
-                multiply_apart(part[j + 1], q, key, 2);
+                key[j].take(b);
+                key[j + 1].take(b + 2);
             }
+            multiply_apart<GROUPS>(part, q, key);
         }
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++)
+        for (int j = 0; j < GROUPS; j++)
 #pragma unroll
             for (int k = 0; k < 4; k++)
                 s[j][k] += part[j][k];
     }
 }
 
-/* Computes with the tile at `stage`, of the keys from `first` on. */
-static __device__ inline void take_tile(const weir__attention &a, uint32_t queries, const char *stage, int first,
-                                        float scale, Row *rows, Sums &sums)
+/* Turns scores of the keys from `first` on into weights. Writes to `factors` the factors for the
+ * sums so far. */
+static __device__ inline void soften(const weir__attention &a, float (&s)[GROUPS][4], int first, float scale,
+                                     Row *rows, float *factors, Apart<4> *weights)
 {
-    int lane = threadIdx.x % 32, own = threadIdx.x / 32 / ROW_WARPS * KEYS;
-    float s[KEYS / 8][4] = {}, within = ADDS ? 1 : scale, bias[2], factors[2];
-    uint32_t keys =
-        shared_address(stage) + (own + lane / 16 * 8 + lane % 8) * KEY_PITCH + lane / 8 % 2 * 16;
-    const float *values =
-        (const float *)(stage + TILE * KEY_PITCH + (own + lane % 4 * 2) * VALUE_PITCH) + lane / 4;
+    float within = ADDS ? 1 : scale, bias[2];
 
-    score_tile(queries, keys, s);
-    first += own + lane % 4 * 2;
+    first += threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++)
+    for (int j = 0; j < GROUPS; j++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
             s[j][i] = visible(a, rows[i / 2], s[j][i], scale, first, j * 8 + i % 2);
@@ -198,13 +249,12 @@ static __device__ inline void take_tile(const weir__attention &a, uint32_t queri
         float top = rows[r].top;
 
 #pragma unroll
-        for (int j = 0; j < KEYS / 8; j++)
+        for (int j = 0; j < GROUPS; j++)
             top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
         factors[r] = raise(rows[r], quad_max(top), within, &bias[r]);
     }
-    Apart<4> weights[KEYS / 8];
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; j++) {
+    for (int j = 0; j < GROUPS; j++) {
         uint32_t w[4];
 
 #pragma unroll
@@ -218,31 +268,36 @@ static __device__ inline void take_tile(const weir__attention &a, uint32_t queri
             w[i] = __float_as_uint(s[j][i % 2 * 2 + i / 2]);
         weights[j].take(w);
     }
-#pragma unroll
-    for (int c = 0; c < COLUMNS / 8; c++) {
-        float part[4] = {};
-
-#pragma unroll
-        for (int j = 0; j < KEYS / 8; j++) {
-            const float *from = values + j * 8 * (VALUE_PITCH / 4) + c * 8;
-            uint32_t b[2] = {__float_as_uint(from[0]), __float_as_uint(from[VALUE_PITCH / 4])};
-            Apart<2> v;
-
-            v.take(b);
-            multiply_apart(part, weights[j], v, 0);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            sums[c][i] = sums[c][i] * factors[i / 2] + part[i];
-    }
 }
 
-/* Writes a row's sums to the output, if the row exists. */
-static __device__ inline void put(const weir__attention &a, const Unit &u, unsigned row, unsigned column,
-                                  float sum, float total)
+/* Scales the sums by `factors` and adds the products of the weights and of the warp's values. */
+static __device__ inline void sum_tile(const char *tile, const Apart<4> *weights, const float *factors, Sums &sums)
 {
-    if (row < u.rows && column < a.dv)
-        ((float *)a.out)[out_of_row(a, u.out + row) + column] = total == 0 ? 0 : sum / total;
+    const float *values = (const float *)(tile + threadIdx.x % 4 * 2 * VALUE_PITCH) + threadIdx.x % 32 / 4;
+
+#pragma unroll
+    for (int c = 0; c < COLUMNS / 8; c += AT_ONCE) {
+        float part[AT_ONCE][4] = {};
+
+#pragma unroll
+        for (int j = 0; j < GROUPS; j++) {
+            Apart<2> v[AT_ONCE];
+
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; k++) {
+                const float *from = values + j * 8 * (VALUE_PITCH / 4) + (c + k) * 8;
+                uint32_t b[2] = {__float_as_uint(from[0]), __float_as_uint(from[VALUE_PITCH / 4])};
+
+                v[k].take(b);
+            }
+            multiply_apart<AT_ONCE>(part, weights[j], v);
+        }
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                sums[c + k][i] = sums[c + k][i] * factors[i / 2] + part[k][i];
+    }
 }
 
 static __device__ inline void leave(Share *share, const Row *rows, const Sums &sums)
@@ -259,32 +314,43 @@ static __device__ inline void leave(Share *share, const Row *rows, const Sums &s
         }
 #pragma unroll
         for (int j = 0; j < COLUMNS / 8; j++)
-            for (int i = 0; i < 2; i++)
-                share->sums[lane / 4 + 8 * r][j * 8 + lane % 4 * 2 + i] = sums[j][2 * r + i];
+            *(float2 *)&share->sums[lane / 4 + 8 * r][j * 8 + lane % 4 * 2] = {sums[j][2 * r], sums[j][2 * r + 1]};
     }
 }
 
-/* Combines the results of the warps that share rows, in a fixed order. */
+/* Combines the results of the warps that share rows, in a fixed order. A warp has a row at a
+ * time. */
 static __device__ inline void put_together(const weir__attention &a, const Unit &u, const Share *shares,
                                            float within)
 {
-    for (unsigned i = threadIdx.x; i < ROWS * COLUMNS; i += WARPS * 32) {
-        unsigned row = i / COLUMNS, column = i % COLUMNS;
+    for (unsigned row = threadIdx.x / 32; row < ROWS && u.first_row + row < u.rows; row += WARPS) {
         const Share *own = shares + row / 16;
-        float best = below(), total = 0, sum = 0;
+        float *out = (float *)a.out + out_of_row(a, u.out + u.first_row + row);
+        float best = below(), total = 0, factors[KEY_WARPS];
 
 #pragma unroll
         for (int k = 0; k < KEY_WARPS; k++)
             best = fmaxf(best, own[k * ROW_WARPS].top[row % 16]);
 #pragma unroll
         for (int k = 0; k < KEY_WARPS; k++) {
-            const Share &from = own[k * ROW_WARPS];
-            float factor = exp2_fast((from.top[row % 16] - (best == below() ? 0 : best)) * within);
-
-            total += from.total[row % 16] * factor;
-            sum += from.sums[row % 16][column] * factor;
+            factors[k] = exp2_fast((own[k * ROW_WARPS].top[row % 16] - (best == below() ? 0 : best)) * within);
+            total += own[k * ROW_WARPS].total[row % 16] * factors[k];
         }
-        put(a, u, u.first_row + row, column, sum, total);
+        for (unsigned column = threadIdx.x % 32 * 4; column < a.dv; column += 128) {
+            float4 sum = {0, 0, 0, 0};
+
+#pragma unroll
+            for (int k = 0; k < KEY_WARPS; k++) {
+                float4 x = *(const float4 *)&own[k * ROW_WARPS].sums[row % 16][column];
+
+                sum.x += x.x * factors[k];
+                sum.y += x.y * factors[k];
+                sum.z += x.z * factors[k];
+                sum.w += x.w * factors[k];
+            }
+            *(float4 *)(out + column) = total == 0 ? float4{0, 0, 0, 0}
+                                                   : float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total};
+        }
     }
 }
 
@@ -294,33 +360,55 @@ static __device__ inline void put_rows(const weir__attention &a, const Unit &u, 
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         float total = quad_sum(rows[r].total);
+        float *out = (float *)a.out + out_of_row(a, u.out + row + 8 * r);
 
 #pragma unroll
-        for (int j = 0; j < COLUMNS / 8; j++)
-            for (int i = 0; i < 2; i++)
-                put(a, u, row + 8 * r, j * 8 + threadIdx.x % 4 * 2 + i, sums[j][2 * r + i], total);
+        for (int j = 0; j < COLUMNS / 8; j++) {
+            unsigned column = j * 8 + threadIdx.x % 4 * 2;
+            float x = sums[j][2 * r], y = sums[j][2 * r + 1];
+
+            if (row + 8 * r < u.rows && column < a.dv)
+                *(float2 *)(out + column) = {total == 0 ? 0 : x / total, total == 0 ? 0 : y / total};
+        }
     }
 }
 
 static __device__ inline void run_unit(const weir__attention &a, const Unit &u, char *memory)
 {
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    float scale = (float)(a.scale * 1.4426950408889634);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, own = warp / ROW_WARPS * KEYS;
+    float scale = (float)(a.scale * 1.4426950408889634), factors[2];
     uint32_t queries = shared_address(memory), stages = queries + ROWS * KEY_PITCH;
     const char *tiles = memory + ROWS * KEY_PITCH;
     unsigned local = warp % ROW_WARPS * 16, row = u.first_row + local + lane / 4;
     Row rows[2] = {make_row(a, u, row), make_row(a, u, row + 8)};
+    int limit = max(rows[0].limit, rows[1].limit), half = 0;
     Sums sums = {};
-    int stage = 0;
 
+#pragma unroll
+    for (int step = 16; step; step /= 2) /* of all rows of the warp */
+        limit = max(limit, __shfl_xor_sync(~0u, limit, step));
     fetch_queries(a, u, queries);
     queries += (local + lane % 16) * KEY_PITCH + lane / 16 * 16;
-    fetch_tile(a, u, stages, 0);
-    for (int first = 0; first < u.end; first += TILE, stage ^= 1) {
-        copies_wait<0>();
-        __syncthreads(); /* the tile has arrived, and no thread reads the previous one any more */
-        fetch_tile(a, u, stages + (stage ^ 1) * STAGE_BYTES, first + TILE);
-        take_tile(a, queries, tiles + stage * STAGE_BYTES, first, scale, rows, sums);
+    for (int i = 0; i < HALVES - 1; i++)
+        fetch_half(a, u, stages, i);
+    for (int first = 0; first < u.end; first += TILE, half += 2) {
+        Apart<4> weights[GROUPS];
+        bool sees = first + own < limit; /* else its keys are hidden from all of its rows */
+
+        copies_wait<HALVES - 2>();
+        __syncthreads(); /* the keys have arrived, and no thread reads the half before any more */
+        fetch_half(a, u, stages, half + HALVES - 1);
+        if (sees) {
+            float s[GROUPS][4] = {};
+
+            score_tile(queries, stages + offset_of(half) + own * KEY_PITCH, s);
+            soften(a, s, first + own, scale, rows, factors, weights);
+        }
+        copies_wait<HALVES - 2>();
+        __syncthreads(); /* the values have arrived, and no thread reads the keys any more */
+        fetch_half(a, u, stages, half + HALVES);
+        if (sees)
+            sum_tile(tiles + offset_of(half + 1) + own * VALUE_PITCH, weights, factors, sums);
     }
     copies_wait<0>();
     if (KEY_WARPS > 1) {
@@ -334,16 +422,13 @@ static __device__ inline void run_unit(const weir__attention &a, const Unit &u, 
     __syncthreads(); /* the memory is used for the next queries */
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32)
+extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     attention_wide(const __grid_constant__ weir__attention a)
 {
     await_earlier();
     extern __shared__ __align__(16) char memory[];
-    unsigned rows = (unsigned)(V7 ? a.heads / a.key_heads * a.lq : a.lq);
-    unsigned units = (unsigned)(V7 ? a.key_heads : a.heads) * ((rows + ROWS - 1) / ROWS);
+    unsigned units = count_problems(a) * count_tiles(a);
 
-    for (int d = 0; d < a.ndims; d++)
-        units *= (unsigned)a.shape[d];
     for (unsigned i = blockIdx.x; i < units; i += gridDim.x)
         run_unit(a, find_unit(a, i), memory);
 }

@@ -65,9 +65,9 @@ static __device__ inline void multiply(float *c, const uint32_t *a, const uint32
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* The same for f32 whose low 13 bits are 0, 16 x 8 by 8 x 8. A lane's words of a are rows lane / 4
- * and lane / 4 + 8 of column lane % 4, then the same rows of column lane % 4 + 4. Its words of b
- * are rows lane % 4 and lane % 4 + 4 of column lane / 4. */
+/* The same for f32 whose low 13 bits are ignored, 16 x 8 by 8 x 8. A lane's words of a are rows
+ * lane / 4 and lane / 4 + 8 of column lane % 4, then the same rows of column lane % 4 + 4. Its words
+ * of b are rows lane % 4 and lane % 4 + 4 of column lane / 4. */
 static __device__ inline void multiply_tf32(float *c, const uint32_t *a, const uint32_t *b)
 {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
