@@ -129,10 +129,12 @@ static void green_streams(struct bare *b, weir__cu_stream *out)
 /* The same kernel that the limited streams have just run. */
 static const struct weir__cuda_product *limited_product(const struct weir__cuda *dev)
 {
-    const struct weir__cuda_product *p = dev->products.all;
+    const struct weir__cuda_product *p = NULL;
 
-    while (p && (p->key.cores != CORES || p->key.m != SIZE))
-        p = p->next;
+    for (size_t i = 0; i < weir__countof(dev->products.lists) && !p; i++)
+        for (p = dev->products.lists[i]; p; p = p->next)
+            if (p->key.cores == CORES && p->key.m == SIZE)
+                break;
     return p;
 }
 
