@@ -232,7 +232,8 @@ struct weir__cuda {
 struct weir__cuda_patch {
     weir__cu_exec exec;
     weir__cu_node node;
-    int n; /* how often it was replaced */
+    int64_t cluster; /* blocks of its clusters; 1: there are none */
+    int n;           /* how often it was replaced */
 };
 
 struct weir__cuda_sink {
@@ -419,8 +420,6 @@ weir__cu_result weir__cuda_time_of(struct weir__cuda *dev, weir__cu_event *event
 
 weir_status weir__cuda_submit(weir_stream *s, const struct weir__kernel *kernel);
 /* Hands a kernel to CUDA. (L) */
-/* How many blocks a cluster of the node has; 1 if there are none, 0 if that is not known. */
-int64_t weir__cuda_node_cluster(const struct weir__cuda *dev, weir__cu_node node);
 weir_status weir__cuda_issue(const struct weir__cuda_sink *sink, const struct weir__kernel *kernel);
 /* What weir__code.shape is told of a launch over so many cores, without counters. */
 struct weir__code_launch weir__cuda_plan_launch(const struct weir__cuda *dev, unsigned cores);

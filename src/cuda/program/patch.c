@@ -14,10 +14,24 @@ enum { PATCH = 15, CAPTURE = 200, LAUNCH = 40 };
 
 /* ---- while the graph is captured ---- */
 
+/* How many blocks a cluster of the node has; 1 if there are none, 0 if that is not known. */
+static int64_t blocks_of_cluster(const struct weir__cuda *dev, weir__cu_node node)
+{
+    union weir__cu_launch_value value = {0};
+
+    if (!dev->gpu.clusters)
+        return 1;
+    if (dev->api->cu.node_attribute(node, CU_LAUNCH_CLUSTER, &value))
+        return 0;
+    return weir__max(value.cluster[0], 1) * weir__max(value.cluster[1], 1) *
+           weir__max(value.cluster[2], 1);
+}
+
 /* Finds `count` kernel nodes, one after the other, of which this is the last. */
-static void find_nodes(const struct weir__cu *cu, weir__cu_node last, size_t count,
+static void find_nodes(const struct weir__cuda *dev, weir__cu_node last, size_t count,
                        struct weir__cuda_nodes *out)
 {
+    const struct weir__cu *cu = &dev->api->cu;
     int type;
 
     out->n = 0;
@@ -30,7 +44,8 @@ static void find_nodes(const struct weir__cu *cu, weir__cu_node last, size_t cou
         if (i && (cu->node_before(last, NULL, NULL, &n) || n != 1 ||
                   cu->node_before(last, &last, &edge, &n)))
             return;
-        if (cu->node_type(last, &type) || type != CU_NODE_KERNEL)
+        if (cu->node_type(last, &type) || type != CU_NODE_KERNEL ||
+            !(out->clusters[i] = blocks_of_cluster(dev, last)))
             return;
         out->at[i] = last;
     }
@@ -53,7 +68,7 @@ void weir__cuda_note_nodes(struct weir__program *p, struct weir__cuda_item *item
         cu->graph_nodes(graph, NULL, nnodes))
         *nnodes = SIZE_MAX;
     else if (before != SIZE_MAX && *nnodes > before && n == 1)
-        find_nodes(cu, last[0], *nnodes - before, &item->noted);
+        find_nodes(p->dev, last[0], *nnodes - before, &item->noted);
 }
 
 void weir__cuda_nodes_take(struct weir__program *p, bool any)
@@ -87,14 +102,14 @@ static bool is_same_kernel(const struct weir__cu_node_kernel *a,
 
 /* Copies one of the nodes that is not in *seen: the one with the same kernel. */
 static weir_status copy_node(struct weir__program *p, const struct weir__cuda_item *item,
-                             const weir__cu_node *nodes, weir__cu_node to, unsigned *seen)
+                             const weir__cu_node *nodes, int which, unsigned *seen)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
-    int64_t cluster = weir__cuda_node_cluster(p->dev, to);
+    weir__cu_node to = item->nodes.at[which];
     struct weir__cu_node_kernel from, old;
     int type;
 
-    if (!cluster || cu->node_kernel(to, &old))
+    if (cu->node_kernel(to, &old))
         return refuse(item);
     for (int i = 0; i < item->nodes.n; i++) {
         if (*seen & 1u << i)
@@ -102,7 +117,8 @@ static weir_status copy_node(struct weir__program *p, const struct weir__cuda_it
         if (cu->node_type(nodes[i], &type) || type != CU_NODE_KERNEL ||
             cu->node_kernel(nodes[i], &from))
             break;
-        if (!is_same_kernel(&from, &old) || weir__cuda_node_cluster(p->dev, nodes[i]) != cluster)
+        if (!is_same_kernel(&from, &old) ||
+            blocks_of_cluster(p->dev, nodes[i]) != item->nodes.clusters[which])
             continue;
         *seen |= 1u << i;
         return weir__cuda_check(p->dev, cu->exec_set_kernel(p->plain.exec, to, &from), "a plan");
@@ -124,7 +140,7 @@ static weir_status copy_nodes(struct weir__program *p, const struct weir__cuda_i
         cu->graph_nodes(graph, nodes, &n))
         return refuse(item);
     for (int i = 0; i < item->nodes.n && !st; i++)
-        st = copy_node(p, item, nodes, item->nodes.at[i], &seen);
+        st = copy_node(p, item, nodes, i, &seen);
     return st;
 }
 
@@ -160,7 +176,8 @@ static bool is_product(const struct weir__kernel *k)
 
 static weir_status patch_item(struct weir__program *p, int lane, struct weir__cuda_item *item)
 {
-    struct weir__cuda_patch patch = {.exec = p->plain.exec, .node = item->nodes.at[0]};
+    struct weir__cuda_patch patch = {
+        .exec = p->plain.exec, .node = item->nodes.at[0], .cluster = item->nodes.clusters[0]};
     struct weir__cuda_sink sink = weir__cuda_capture_sink(p, lane, &item->kernel);
     weir_status st;
 

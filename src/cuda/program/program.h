@@ -13,6 +13,7 @@ enum {
 /* The kernel nodes of an item, last one first. Products have up to three. */
 struct weir__cuda_nodes {
     weir__cu_node at[3];
+    int64_t clusters[3]; /* blocks of their clusters; 1: there are none */
     int n;
 };
 

@@ -34,41 +34,24 @@ static weir_status map_all(struct weir__cuda *dev, const struct weir__kernel *k,
     return st;
 }
 
-int64_t weir__cuda_node_cluster(const struct weir__cuda *dev, weir__cu_node node)
-{
-    union weir__cu_launch_value value = {0};
-
-    if (!dev->gpu.clusters)
-        return 1;
-    if (dev->api->cu.node_attribute(node, CU_LAUNCH_CLUSTER, &value))
-        return 0;
-    return weir__max(value.cluster[0], 1) * weir__max(value.cluster[1], 1) *
-           weir__max(value.cluster[2], 1);
-}
-
-/* Replaces the kernel of a node. The node keeps its edges and its part of the cores. */
+/* Replaces the kernel of a node. The node keeps its edges and its attributes, so it cannot get
+ * another size of clusters: then nothing is counted. */
 static weir__cu_result replace(const struct weir__cuda_sink *sink,
                                const struct weir__code_launch *l, weir__cu_function function,
                                void **params)
 {
-    const struct weir__cu *cu = &sink->dev->api->cu;
-    struct weir__cu_node_kernel to;
-    weir__cu_result r = cu->node_kernel(sink->patch->node, &to);
+    const struct weir__cu_node_kernel to = {
+        .function = function,
+        .grid = {l->grid, 1, 1},
+        .block = {l->threads, 1, 1},
+        .shared = l->shared,
+        .params = params,
+    };
 
-    if (r)
-        return r;
-    if (weir__cuda_node_cluster(sink->dev, sink->patch->node) != weir__max(l->cluster, 1))
-        return 0; /* not counted: a node cannot get another size of clusters */
+    if (sink->patch->cluster != weir__max(l->cluster, 1))
+        return 0;
     sink->patch->n++;
-    to.function = function;
-    to.kernel = NULL;
-    to.grid[0] = l->grid;
-    to.block[0] = l->threads;
-    to.grid[1] = to.grid[2] = to.block[1] = to.block[2] = 1;
-    to.shared = l->shared;
-    to.params = params;
-    to.extra = NULL;
-    return cu->exec_set_kernel(sink->patch->exec, sink->patch->node, &to);
+    return sink->dev->api->cu.exec_set_kernel(sink->patch->exec, sink->patch->node, &to);
 }
 
 /* Launches a kernel. Every source in kernels/ waits itself (await_earlier) for the kernels before
