@@ -105,6 +105,48 @@ ALWAYS_INLINE void pack_square(real *dst, int width, const char *src, int64_t at
     *(vec4 *)(dst + 3 * width) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
 }
 
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
+/* dst[k][i] = src[i][k] for 8 lines of 16 elements; rows of dst are `width` apart. */
+ALWAYS_INLINE void pack_eight(real *dst, int width, const char *src, int64_t at, int64_t step,
+                              weir_dtype dtype)
+{
+    __m512 r[8], t[8];
+
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        r[i] = (__m512)load_vec(src, at + i * step, dtype);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm512_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++)
+#pragma GCC unroll 2
+        for (int q = 0; q < 2; q++) {
+            const __m512d a = (__m512d)t[4 * i + q], b = (__m512d)t[4 * i + 2 + q];
+
+            r[4 * i + 2 * q] = (__m512)_mm512_unpacklo_pd(a, b);
+            r[4 * i + 2 * q + 1] = (__m512)_mm512_unpackhi_pd(a, b);
+        }
+    /* r[q]: elements q, q + 4, q + 8, q + 12 of lines 0 .. 3, one per quarter; r[4 + q]: of lines
+     * 4 .. 7 */
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        const __m512 low = _mm512_shuffle_f32x4(r[q], r[4 + q], 0x44);
+        const __m512 high = _mm512_shuffle_f32x4(r[q], r[4 + q], 0xee);
+
+        const __m512 a = _mm512_shuffle_f32x4(low, low, 0xd8);
+        const __m512 b = _mm512_shuffle_f32x4(high, high, 0xd8);
+
+        _mm256_storeu_ps(dst + q * width, _mm512_castps512_ps256(a));
+        _mm256_storeu_ps(dst + (q + 4) * width, (__m256)_mm512_extractf32x8_ps(a, 1));
+        _mm256_storeu_ps(dst + (q + 8) * width, _mm512_castps512_ps256(b));
+        _mm256_storeu_ps(dst + (q + 12) * width, (__m256)_mm512_extractf32x8_ps(b, 1));
+    }
+}
+#endif
+
 /* Packs a panel whose lines are contiguous along k. Uses up a few cache lines of each of four lines
  * at once, so that strides of a power of two do not hurt. */
 ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, const char *src,
@@ -116,6 +158,21 @@ ALWAYS_INLINE void pack_across(real *dst, int width, int64_t count, int64_t kn, 
         int64_t end = k0 + run < kn ? k0 + run : kn;
         int64_t i = 0;
 
+#if WEIR__ISA_LEVEL == WEIR__ISA_V4 && !WEIR__REAL_F64
+        for (; i + 8 <= count; i += 8) {
+            int64_t k = k0;
+
+            for (; k + 16 <= end; k += 16)
+                pack_eight(dst + k * width + i, width, src, i * step + k, step, dtype);
+            for (; k + 4 <= end; k += 4) {
+                pack_square(dst + k * width + i, width, src, i * step + k, step, dtype);
+                pack_square(dst + k * width + i + 4, width, src, (i + 4) * step + k, step, dtype);
+            }
+            for (; k < end; k++)
+                for (int64_t q = i; q < i + 8; q++)
+                    dst[k * width + q] = load_one(src, q * step + k, dtype);
+        }
+#endif
         for (; i + 4 <= count; i += 4) {
             int64_t k = k0;
 
@@ -140,8 +197,8 @@ ALWAYS_INLINE void pack_along(real *dst, int width, int64_t count, int64_t kn, c
     for (int64_t k = 0; k < kn; k++, dst += width) {
         int i = 0;
 
-        __builtin_prefetch(src + k * step * size + ahead);
-        __builtin_prefetch(src + k * step * size + ahead + 64);
+        for (int64_t at = 0; at <= width * size; at += 64)
+            __builtin_prefetch(src + k * step * size + ahead + at);
         for (; i + LANES <= count; i += LANES)
             *(vec *)(dst + i) = load_vec(src, k * step + i, dtype);
         for (; i + 4 <= count; i += 4)
