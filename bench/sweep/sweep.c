@@ -61,9 +61,7 @@ static void multiply_only(void)
 
 static void one_part(const struct team *t, unsigned index, void *local)
 {
-    const unsigned first = t->grids[0].blocks;
-    const struct weir__part part = index < first ? weir__grid_part(&t->grids[0], index)
-                                                 : weir__grid_part(&t->grids[1], index - first);
+    const struct weir__part part = weir__grid_part_of_two(t->grids, index);
     const int64_t size = (int64_t)weir_dtype_size(t->g.dtype);
     struct weir__gemm g = t->g;
 
@@ -77,7 +75,7 @@ static void one_part(const struct team *t, unsigned index, void *local)
     g.b += part.n.begin * g.b_col * size;
     g.c += (part.m.begin * g.c_row + part.n.begin) * size;
     if (g.m > 0 && g.n > 0)
-        gemm(&g, local);
+        gemm(&g, NULL, local);
 }
 
 static void *work(void *pointer)

@@ -54,3 +54,33 @@ struct weir__range weir__thin_columns(const struct weir__thin_cut *cut, int64_t 
 
     return weir__tile_range(n, 64, &piece);
 }
+
+/* Phase 0: a part of k of a piece of the columns. Phase 1: adds up all parts for a stretch of the
+ * columns. */
+void weir__thin_run(const struct weir__thin_cut *cut, const struct weir__gemm *whole,
+                    const weir_block *block)
+{
+    const int64_t size = (int64_t)weir_dtype_size(whole->dtype);
+    const int64_t sum_size = (int64_t)weir__thin_sum_size(whole->dtype);
+    const int64_t next = whole->m * whole->n;
+    const bool joins = block->phase == 1;
+    const struct weir__range columns = joins ? weir__tile_range(whole->n, 16, block)
+                                             : weir__thin_columns(cut, whole->n, block->index);
+    struct weir__gemm g = *whole;
+    char *sums = cut->sums + columns.begin * sum_size;
+
+    if (columns.begin >= columns.end)
+        return;
+    g.n = columns.end - columns.begin;
+    g.b += columns.begin * g.b_col * size;
+    g.c += columns.begin * g.c_col * size;
+    if (g.bias)
+        g.bias += columns.begin * g.bias_col * size;
+    if (joins) {
+        cut->join(&g, sums, cut->parts, whole->n, next, block->local);
+    } else {
+        const int64_t part = block->index / cut->pieces;
+
+        cut->part(&g, part, sums + part * next * sum_size, whole->n, block->local);
+    }
+}

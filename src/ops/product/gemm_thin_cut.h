@@ -33,4 +33,8 @@ void weir__thin_make(struct weir__thin_cut *cut, const struct weir__gemm *g, voi
 /* The range of n columns of block `index` of the first phase. Its part of k is index / pieces. */
 struct weir__range weir__thin_columns(const struct weir__thin_cut *cut, int64_t n, unsigned index);
 
+/* Runs a block of the problem `whole`, in one of two phases of parts * pieces blocks. */
+void weir__thin_run(const struct weir__thin_cut *cut, const struct weir__gemm *whole,
+                    const weir_block *block);
+
 #endif

@@ -6,6 +6,7 @@
 #include "ops/host/product/gemm_bf16.h"
 #include "ops/host/product/gemm_i8.h"
 #include "ops/product/gemm_grid.h"
+#include "ops/product/gemm_packed_cut.h"
 #include "ops/product/gemm_thin_cut.h"
 
 /* Part of the launch's arguments, so it must hold everything that the blocks need. */
@@ -13,8 +14,12 @@ struct args {
     struct weir__gemm_stack stack; /* first: a GPU's kernel reads only this */
     void (*run)(const struct weir__gemm *g, void *local);
     struct weir__grid grids[2];
-    struct weir__thin_cut thin;
+    union {
+        struct weir__thin_cut thin;
+        struct weir__packed_cut packed;
+    };
 };
+_Static_assert(sizeof(struct args) <= WEIR_ARGS_MAX, "a launch's arguments hold them");
 
 /* ---- shapes ---- */
 
@@ -156,46 +161,26 @@ static void cost(const struct weir__call *call, struct weir__cost *cost)
 
 /* ---- running ---- */
 
-/* Phase 0: a part of k of a piece of the columns. Phase 1: adds up all parts for a stretch of the
- * columns. */
 static weir_status run_thin(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
-    const struct weir__thin_cut *cut = &args->thin;
-    const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
-    const int64_t sum_size = (int64_t)weir__thin_sum_size(args->stack.gemm.dtype);
-    const int64_t next = args->stack.gemm.m * args->stack.gemm.n;
-    const bool joins = block->phase == 1;
-    const struct weir__range columns =
-        joins ? weir__tile_range(args->stack.gemm.n, 16, block)
-              : weir__thin_columns(cut, args->stack.gemm.n, block->index);
-    struct weir__gemm g = args->stack.gemm;
-    char *sums = cut->sums + columns.begin * sum_size;
 
-    if (columns.begin >= columns.end)
-        return WEIR_OK;
-    g.n = columns.end - columns.begin;
-    g.b += columns.begin * g.b_col * size;
-    g.c += columns.begin * g.c_col * size;
-    if (g.bias)
-        g.bias += columns.begin * g.bias_col * size;
-    if (joins) {
-        cut->join(&g, sums, cut->parts, args->stack.gemm.n, next, block->local);
-    } else {
-        const int64_t part = block->index / cut->pieces;
+    weir__thin_run(&args->thin, &args->stack.gemm, block);
+    return WEIR_OK;
+}
 
-        cut->part(&g, part, sums + part * next * sum_size, args->stack.gemm.n, block->local);
-    }
+static weir_status run_packed(const void *pointer, const weir_block *block)
+{
+    const struct args *args = pointer;
+
+    weir__packed_run(&args->packed, &args->stack.gemm, args->grids, block);
     return WEIR_OK;
 }
 
 static weir_status run_block(const void *pointer, const weir_block *block)
 {
     const struct args *args = pointer;
-    const unsigned first = args->grids[0].blocks;
-    const struct weir__part part = block->index < first
-                                       ? weir__grid_part(&args->grids[0], block->index)
-                                       : weir__grid_part(&args->grids[1], block->index - first);
+    const struct weir__part part = weir__grid_part_of_two(args->grids, block->index);
     const int64_t size = (int64_t)weir_dtype_size(args->stack.gemm.dtype);
     const int64_t sum_size = (int64_t)weir_dtype_size(sum_type(args->stack.gemm.dtype));
     struct weir__gemm g = args->stack.gemm;
@@ -386,9 +371,10 @@ static void describe_linear(const struct weir__call *call, struct args *args)
 static size_t scratch_of(const struct weir__call *call, const struct args *args)
 {
     /* virtual time must not depend on the host's instruction set */
-    return call->for_gpu || call->model || args->stack.batch != 1
-               ? 0
-               : weir__thin_scratch(&args->stack.gemm, call->cores);
+    if (call->for_gpu || call->model || args->stack.batch != 1)
+        return 0;
+    return weir__max(weir__thin_scratch(&args->stack.gemm, call->cores),
+                     weir__packed_scratch(&args->stack.gemm, call->cores));
 }
 
 static weir_status prepare(const struct weir__call *call, struct weir__work *work)
@@ -402,10 +388,17 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     pick_kernel(args);
     work->args_size = sizeof *args;
     if (call->scratch && scratch_of(call, args)) {
+        work->phases = 2;
+        if (weir__packed_scratch(&args->stack.gemm, call->cores)) {
+            weir__packed_make(&args->packed, &args->stack.gemm, call->scratch, call->cores,
+                              args->grids);
+            work->fn = run_packed;
+            work->blocks = args->grids[0].blocks + args->grids[1].blocks;
+            return WEIR_OK;
+        }
         weir__thin_make(&args->thin, &args->stack.gemm, call->scratch, call->cores);
         work->fn = run_thin;
         work->blocks = (unsigned)(args->thin.parts * args->thin.pieces);
-        work->phases = 2;
         return WEIR_OK;
     }
     cut(call, args);

@@ -131,3 +131,38 @@ CONFORMANCE(bits, attention_of_one_query_to_a_long_cache)
     weir_tensor_release(q);
     weir_tensor_release(k);
 }
+
+/* From some cores on, its operands are packed once, in a phase of their own. */
+CONFORMANCE(bits, large_product)
+{
+    static const int limits[] = {1, 2, 5, 1 << 20};
+    const int64_t n = 400, k = is_fake(dev) ? 100 : 1000;
+    weir_tensor *a, *b, *out;
+    weir_device_props props;
+    void *first = NULL;
+    size_t size;
+
+    weir_device_get_props(dev, &props, sizeof props);
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, (int64_t[]){n, k}, &a));
+    CHECK_OK(weir_tensor_empty(weir_stream_default(dev), WEIR_F32, 2, (int64_t[]){k, n}, &b));
+    CHECK_OK(weir_random_normal(a, 1, 0, 1));
+    CHECK_OK(weir_random_normal(b, 2, 0, 1));
+    for (size_t i = 0; i < countof(limits); i++) {
+        void *bytes;
+
+        CHECK_OK(weir_stream_set_limit(weir_stream_default(dev),
+                                       (weir_cores){smaller(limits[i], props.cores.cube),
+                                                    smaller(limits[i], props.cores.vector)}));
+        CHECK_OK(weir_matmul(a, b, &out));
+        bytes = read_bytes(out, &size);
+        test_note("%d cores against 1", limits[i]);
+        if (first)
+            CHECK_MEM_EQ(bytes, first, size);
+        weir_tensor_release(out);
+        free(first);
+        first = bytes;
+    }
+    free(first);
+    weir_tensor_release(a);
+    weir_tensor_release(b);
+}
