@@ -41,25 +41,28 @@ bool weir__isa_has_bytes(void)
 #define TARGET_VNNI __attribute__((target("avx512vnni")))
 
 enum {
-    QUAD = 4,   /* bytes of k that one instruction adds */
-    PANEL = 16, /* adjacent columns of B */
-    ROWS = 12,  /* rows of A at a time, with two panels */
+    QUAD = 4,      /* bytes of k that one instruction adds */
+    PANEL = 16,    /* adjacent columns of B */
+    ROWS = 12,     /* rows of A at a time, with two panels */
     MOST_M = 384,
     MOST_N = 512,
-    MOST_K = 1024,
-    LINES = 4, /* lines of each operand at a time, if they are multiplied in place */
+    MOST_K = 2048, /* more chunks would read and write C more often */
+    STEP = 64,     /* bytes of a vector */
+    LINES = 4,     /* lines of each operand at a time, if they are multiplied in place */
 };
-_Static_assert((MOST_M + MOST_N) * MOST_K + MOST_M * MOST_N * 4 + MOST_M * 4 <= WEIR_LOCAL_BYTES,
+_Static_assert((MOST_M + MOST_N) * MOST_K + MOST_M * 4 + MOST_M * MOST_N * 4 <= WEIR_LOCAL_BYTES,
                "packed operands and sums");
 _Static_assert(MOST_M % ROWS == 0 && MOST_N % (2 * PANEL) == 0 && MOST_K % 64 == 0, "whole tiles");
 
+/* A block of C and the current chunk of k. */
 struct block {
     const struct weir__gemm *g;
     int64_t i0, j0, k0, m, n, kn;
     int8_t *a;     /* [m, padded to whole tiles][MOST_K], zeros beyond */
     int32_t *b;    /* [n / PANEL][MOST_K / QUAD][PANEL], of unsigned bytes */
-    int32_t *sums; /* [m][MOST_N] */
-    int32_t *rows; /* [m]: sums of A's rows */
+    int32_t *rows; /* [m, padded]: -128 times the sums of A's rows, in this chunk */
+    int32_t *c;    /* the sums of the chunks so far: C itself, or local memory */
+    int64_t c_row;
 };
 
 static int64_t whole(int64_t n, int64_t unit)
@@ -68,6 +71,20 @@ static int64_t whole(int64_t n, int64_t unit)
 }
 
 /* ---- packing ---- */
+
+/* The sum of n bytes. */
+static TARGET_VNNI int32_t sum_of(const int8_t *x, int64_t n)
+{
+    const __m512i ones = _mm512_set1_epi8(1);
+    __m512i sum = _mm512_setzero_si512();
+
+    for (int64_t k = 0; k < n; k += STEP) {
+        const __mmask64 in = n - k >= STEP ? ~UINT64_C(0) : (UINT64_C(1) << (n - k)) - 1;
+
+        sum = _mm512_dpbusd_epi32(sum, ones, _mm512_maskz_loadu_epi8(in, x + k));
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
 
 static void pack_a(const struct block *s)
 {
@@ -78,7 +95,6 @@ static void pack_a(const struct block *s)
         const int8_t *from = (const int8_t *)g->a + (s->i0 + i) * g->a_row + s->k0 * g->a_col;
         const int64_t n = i < s->m ? s->kn : 0;
         int8_t *to = s->a + i * MOST_K;
-        int32_t sum = 0;
 
         if (g->a_col == 1)
             memcpy(to, from, (size_t)n);
@@ -86,10 +102,7 @@ static void pack_a(const struct block *s)
             for (int64_t k = 0; k < n; k++)
                 to[k] = from[k * g->a_col];
         memset(to + n, 0, (size_t)(width - n));
-        for (int64_t k = 0; k < n; k++)
-            sum += to[k];
-        if (i < s->m)
-            s->rows[i] = (int32_t)((uint32_t)(s->k0 ? s->rows[i] : 0) + (uint32_t)sum);
+        s->rows[i] = (int32_t)(-128u * (uint32_t)sum_of(to, n));
     }
 }
 
@@ -175,18 +188,21 @@ static void pack_b(const struct block *s)
 
 /* ---- tiles ---- */
 
-/* `rows` rows times two panels; `rows` is a constant at each call. */
-ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, const int8_t *a,
-                                    const int32_t *b, int32_t *c)
+/* `rows` rows times two panels, added to C or, in the first chunk, stored there; `rows` is a constant
+ * at each call. */
+ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, int64_t i, int64_t j,
+                                    int32_t *c, int64_t c_row)
 {
     const int64_t next_panel = MOST_K / QUAD * PANEL, quads = weir__div_up(s->kn, QUAD);
+    const int8_t *a = s->a + i * MOST_K;
+    const int32_t *b = s->b + j * (MOST_K / QUAD);
     __m512i acc[2 * ROWS];
 
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
-        acc[2 * i] = s->k0 ? _mm512_loadu_si512(c + i * MOST_N) : _mm512_setzero_si512();
-        acc[2 * i + 1] =
-            s->k0 ? _mm512_loadu_si512(c + i * MOST_N + PANEL) : _mm512_setzero_si512();
+    for (int r = 0; r < rows; r++) {
+        acc[2 * r] = acc[2 * r + 1] = _mm512_set1_epi32(s->rows[i + r]);
+        __builtin_prefetch(c + r * c_row, 1);
+        __builtin_prefetch(c + r * c_row + PANEL, 1);
     }
     for (int64_t q = 0; q < quads; q++) {
         const __m512i b0 = _mm512_loadu_si512(b + q * PANEL);
@@ -195,95 +211,84 @@ ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, const int8_
         __builtin_prefetch(b + (q + 16) * PANEL);
         __builtin_prefetch(b + next_panel + (q + 16) * PANEL);
 #pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
+        for (int r = 0; r < rows; r++) {
             int32_t four;
             __m512i x;
 
-            memcpy(&four, a + i * MOST_K + q * QUAD, sizeof four);
+            memcpy(&four, a + r * MOST_K + q * QUAD, sizeof four);
             x = _mm512_set1_epi32(four);
-            acc[2 * i] = _mm512_dpbusd_epi32(acc[2 * i], b0, x);
-            acc[2 * i + 1] = _mm512_dpbusd_epi32(acc[2 * i + 1], b1, x);
+            acc[2 * r] = _mm512_dpbusd_epi32(acc[2 * r], b0, x);
+            acc[2 * r + 1] = _mm512_dpbusd_epi32(acc[2 * r + 1], b1, x);
         }
     }
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; i++) {
-        _mm512_storeu_si512(c + i * MOST_N, acc[2 * i]);
-        _mm512_storeu_si512(c + i * MOST_N + PANEL, acc[2 * i + 1]);
-    }
-}
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            int32_t *to = c + r * c_row + v * PANEL;
 
-static TARGET_VNNI void run_tiles(const struct block *s)
-{
-    for (int64_t j = 0; j < s->n; j += 2 * PANEL)
-        for (int64_t i = 0; i < s->m;) {
-            const int8_t *a = s->a + i * MOST_K;
-            const int32_t *b = s->b + j * (MOST_K / QUAD);
-            int32_t *c = s->sums + i * MOST_N + j;
-
-            if (s->m - i > 4) {
-                tile(ROWS, s, a, b, c);
-                i += ROWS;
-            } else if (s->m - i > 1) {
-                tile(4, s, a, b, c);
-                i += 4;
-            } else {
-                tile(1, s, a, b, c);
-                i++;
-            }
+            if (s->k0)
+                acc[2 * r + v] = _mm512_add_epi32(acc[2 * r + v], _mm512_loadu_si512(to));
+            _mm512_storeu_si512(to, acc[2 * r + v]);
         }
 }
 
-/* Stores a final sum: subtracts the amount that B's offset adds, and adds the bias. */
-static void put(const struct weir__gemm *g, int64_t i, int64_t j, int32_t sum, int32_t row_of_a)
+/* Computes the next rows from i on and returns how many: fewer at the end, where the tile is
+ * computed in memory of its own if it is larger than what is left of C. */
+static TARGET_VNNI int64_t run_tile(const struct block *s, int64_t i, int64_t j)
 {
-    uint32_t value = (uint32_t)sum - 128u * (uint32_t)row_of_a;
+    const int64_t left = s->m - i, cols = weir__min(2 * PANEL, s->n - j);
+    const int64_t rows = left > 4 ? ROWS : left > 1 ? 4 : 1, valid = weir__min(rows, left);
+    const size_t bytes = (size_t)cols * sizeof(int32_t);
+    const bool edge = valid < rows || cols < 2 * PANEL;
+    _Alignas(64) int32_t own[ROWS * 2 * PANEL];
+    int32_t *out = s->c + i * s->c_row + j, *c = edge ? own : out;
+    const int64_t c_row = edge ? 2 * PANEL : s->c_row;
 
+    for (int64_t r = 0; r < valid && edge && s->k0; r++)
+        memcpy(own + r * c_row, out + r * s->c_row, bytes);
+    if (rows == ROWS)
+        tile(ROWS, s, i, j, c, c_row);
+    else if (rows == 4)
+        tile(4, s, i, j, c, c_row);
+    else
+        tile(1, s, i, j, c, c_row);
+    for (int64_t r = 0; r < valid && edge; r++)
+        memcpy(out + r * s->c_row, own + r * c_row, bytes);
+    return valid;
+}
+
+/* Stores a final sum, and adds the bias. */
+static void put(const struct weir__gemm *g, int64_t i, int64_t j, uint32_t value)
+{
     if (g->bias)
         value += ((const uint32_t *)g->bias)[i * g->bias_row + j * g->bias_col];
     ((uint32_t *)g->c)[i * g->c_row + j * g->c_col] = value;
 }
 
-/* The same for a row of adjacent elements. */
-static void put_row(uint32_t *restrict out, const uint32_t *restrict sums, int64_t n,
-                    int32_t row_of_a, const uint32_t *restrict bias, int64_t bias_col)
-{
-    const uint32_t less = 128u * (uint32_t)row_of_a;
-
-    for (int64_t j = 0; j < n; j++)
-        out[j] = sums[j] - less;
-    for (int64_t j = 0; j < n && bias; j++)
-        out[j] += bias[j * bias_col];
-}
-
-static void write_out(const struct block *s)
+/* All chunks of k of columns j0 .. j0 + n and rows from .. end. B is packed once. */
+static void run_columns(struct block *s, int64_t from, int64_t end)
 {
     const struct weir__gemm *g = s->g;
+    const int64_t chunk = whole(weir__div_up(g->k, weir__div_up(g->k, MOST_K)), STEP);
+    int32_t *const c = s->c;
 
-    for (int64_t r = 0; r < s->m; r++) {
-        const int64_t i = s->i0 + r;
-        const int32_t *sums = s->sums + r * MOST_N;
-        const uint32_t *bias = (const uint32_t *)g->bias;
-
-        if (g->c_col == 1)
-            put_row((uint32_t *)g->c + i * g->c_row + s->j0, (const uint32_t *)sums, s->n,
-                    s->rows[r], bias ? bias + i * g->bias_row + s->j0 * g->bias_col : NULL,
-                    g->bias_col);
-        else
-            for (int64_t j = 0; j < s->n; j++)
-                put(g, i, s->j0 + j, sums[j], s->rows[r]);
+    for (s->k0 = 0; s->k0 < g->k; s->k0 += chunk) {
+        s->kn = weir__min(chunk, g->k - s->k0);
+        pack_b(s);
+        for (s->i0 = from; s->i0 < end; s->i0 += MOST_M) {
+            s->m = weir__min(MOST_M, end - s->i0);
+            s->c = c + (s->i0 - from) * s->c_row;
+            pack_a(s);
+            for (int64_t j = 0; j < s->n; j += 2 * PANEL)
+                for (int64_t i = 0; i < s->m;)
+                    i += run_tile(s, i, j);
+        }
     }
-}
-
-static void run_block(struct block *s)
-{
-    for (s->k0 = 0; s->k0 < s->g->k; s->k0 += MOST_K) {
-        s->kn = weir__min(MOST_K, s->g->k - s->k0);
-        pack_a(s);
-        if (s->i0 == 0 || s->g->k > MOST_K) /* else it is already packed */
-            pack_b(s);
-        run_tiles(s);
-    }
-    write_out(s);
+    for (int64_t i = from; i < end && (g->bias || g->c_col != 1); i++)
+        for (int64_t j = 0; j < s->n; j++)
+            put(g, i, s->j0 + j, (uint32_t)c[(i - from) * s->c_row + j]);
+    s->c = c;
 }
 
 /* ---- few rows: lines that are contiguous along k, in place ---- */
@@ -347,7 +352,7 @@ static TARGET_VNNI void run_lines(const struct weir__gemm *g)
                 lines(1, 1, g->k, x, g->a_row, y, g->b_col, sums);
             for (int64_t f = 0; f < few; f++)
                 for (int64_t q = 0; q < many; q++)
-                    put(g, i + f, j + q, sums[f][q], rows[i + f]);
+                    put(g, i + f, j + q, (uint32_t)sums[f][q] - 128u * (uint32_t)rows[i + f]);
         }
     }
 }
@@ -364,13 +369,14 @@ void WEIR__ISA_NAME(weir__gemm_i8)(const struct weir__gemm *g, void *local)
         return;
     }
     s.b = (int32_t *)(s.a + MOST_M * MOST_K);
-    s.sums = s.b + MOST_N * MOST_K / QUAD;
-    s.rows = s.sums + MOST_M * MOST_N;
+    s.rows = s.b + MOST_N * MOST_K / QUAD;
     for (s.j0 = 0; s.j0 < g->n; s.j0 += MOST_N) {
         s.n = weir__min(MOST_N, g->n - s.j0);
-        for (s.i0 = 0; s.i0 < g->m; s.i0 += MOST_M) {
-            s.m = weir__min(MOST_M, g->m - s.i0);
-            run_block(&s);
+        for (int64_t i = 0, end; i < g->m; i = end) {
+            end = g->c_col == 1 ? g->m : weir__min(g->m, i + MOST_M);
+            s.c = g->c_col == 1 ? (int32_t *)g->c + s.j0 : s.rows + MOST_M;
+            s.c_row = g->c_col == 1 ? g->c_row : MOST_N;
+            run_columns(&s, i, end);
         }
     }
 #else
