@@ -6,8 +6,8 @@
 #define LEAST_CORES 4         /* with fewer, each operand is packed once or twice anyway */
 #define LEAST_SIZE 384        /* of m and n; a smaller operand is packed in no time */
 #define LEAST_MACS 150000000. /* smaller problems are not worth another phase */
-/* Elements of C per core. Larger blocks use what they pack so often that packing it again costs less
- * than writing it to memory and reading it from there. */
+/* Elements of C per core. Larger blocks use what they pack so often that packing it again costs
+ * less than writing it to memory and reading it from there. */
 #define MOST_PER_CORE 370000.
 #define MOST_BYTES (48 << 20)
 
@@ -30,9 +30,9 @@ static int64_t up(int64_t n, int64_t unit)
 
 size_t weir__packed_scratch(const struct weir__gemm *g, unsigned cores)
 {
-    const double bytes = ((double)up(g->m, WEIR__GEMM_PACKED_ROWS) +
-                          (double)up(g->n, WEIR__GEMM_PACKED_COLS)) *
-                         (double)g->k * (double)size_of_real(g);
+    const double bytes =
+        ((double)up(g->m, WEIR__GEMM_PACKED_ROWS) + (double)up(g->n, WEIR__GEMM_PACKED_COLS)) *
+        (double)g->k * (double)size_of_real(g);
 
     if (cores < LEAST_CORES || !takes_panels(g) || weir__min(g->m, g->n) < LEAST_SIZE ||
         (double)g->m * (double)g->n * (double)g->k < LEAST_MACS ||

@@ -33,8 +33,8 @@ struct weir__gemm {
 #define WEIR__GEMM_PACKED_N 512
 #define WEIR__GEMM_PACKED_BYTES (2720 << 10)
 
-/* The operands of a whole problem in panels, which weir__gemm_pack_f32 or _f64 made: chunks of k one
- * after the other, and the panels of a chunk. */
+/* The operands of a whole problem in panels, which weir__gemm_pack_f32 or _f64 made: chunks of k
+ * one after the other, and the panels of a chunk. */
 struct weir__gemm_packed {
     char *a, *b;            /* wide_m * k and wide_n * k elements of the compute type */
     int64_t wide_m, wide_n; /* m and n, rounded up to the numbers below */

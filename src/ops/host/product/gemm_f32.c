@@ -7,8 +7,7 @@ void WEIR__ISA_NAME(weir__gemm_f32)(const struct weir__gemm *g, void *local)
 }
 
 void WEIR__ISA_NAME(weir__gemm_pack_f32)(const struct weir__gemm *g,
-                                         const struct weir__gemm_packed *p,
-                                         const weir_block *block)
+                                         const struct weir__gemm_packed *p, const weir_block *block)
 {
     pack_share(g, p, block);
 }

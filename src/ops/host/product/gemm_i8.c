@@ -41,9 +41,9 @@ bool weir__isa_has_bytes(void)
 #define TARGET_VNNI __attribute__((target("avx512vnni")))
 
 enum {
-    QUAD = 4,      /* bytes of k that one instruction adds */
-    PANEL = 16,    /* adjacent columns of B */
-    ROWS = 12,     /* rows of A at a time, with two panels */
+    QUAD = 4,   /* bytes of k that one instruction adds */
+    PANEL = 16, /* adjacent columns of B */
+    ROWS = 12,  /* rows of A at a time, with two panels */
     MOST_M = 384,
     MOST_N = 512,
     MOST_K = 2048, /* more chunks would read and write C more often */
@@ -188,8 +188,8 @@ static void pack_b(const struct block *s)
 
 /* ---- tiles ---- */
 
-/* `rows` rows times two panels, added to C or, in the first chunk, stored there; `rows` is a constant
- * at each call. */
+/* `rows` rows times two panels, added to C or, in the first chunk, stored there; `rows` is a
+ * constant at each call. */
 ALWAYS_INLINE TARGET_VNNI void tile(int rows, const struct block *s, int64_t i, int64_t j,
                                     int32_t *c, int64_t c_row)
 {

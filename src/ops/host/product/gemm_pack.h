@@ -129,8 +129,8 @@ ALWAYS_INLINE void pack_eight(real *dst, int width, const char *src, int64_t at,
             r[4 * i + 2 * q] = (__m512)_mm512_unpacklo_pd(a, b);
             r[4 * i + 2 * q + 1] = (__m512)_mm512_unpackhi_pd(a, b);
         }
-    /* r[q]: elements q, q + 4, q + 8, q + 12 of lines 0 .. 3, one per quarter; r[4 + q]: of lines
-     * 4 .. 7 */
+        /* r[q]: elements q, q + 4, q + 8, q + 12 of lines 0 .. 3, one per quarter; r[4 + q]: of
+         * lines 4 .. 7 */
 #pragma GCC unroll 4
     for (int q = 0; q < 4; q++) {
         const __m512 low = _mm512_shuffle_f32x4(r[q], r[4 + q], 0x44);

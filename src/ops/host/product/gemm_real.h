@@ -31,14 +31,15 @@ _Static_assert(((MB + WEIR__GEMM_PACKED_N + NR) * KC + MC_SUMS * (WEIR__GEMM_PAC
                        WEIR__GEMM_PACKED_BYTES,
                "few columns that are packed");
 _Static_assert(MB % MR == 0 && MC_SUMS % MR == 0 && NB % NR == 0, "whole panels");
-_Static_assert(WEIR__GEMM_PACKED_ROWS % MR == 0 && WEIR__GEMM_PACKED_COLS % NR == 0, "whole panels");
+_Static_assert(WEIR__GEMM_PACKED_ROWS % MR == 0 && WEIR__GEMM_PACKED_COLS % NR == 0,
+               "whole panels");
 _Static_assert(NC_IN_C % NR == 0 && NC_SUMS % NR == 0, "whole panels");
 
 /* A block of C and the current chunk of k. */
 struct block {
     const struct weir__gemm *g;
     int64_t i0, j0, m, n;
-    int64_t band; /* first packed row of A */
+    int64_t band;                           /* first packed row of A */
     const struct weir__gemm_packed *packed; /* the operands; NULL: this call packs them */
     real *a, *b;          /* panels of the current chunk: of A from `band` on, of B from j0 on */
     const real *b_direct; /* the chunk of B in place; NULL if it must be packed */
