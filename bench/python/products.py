@@ -1,6 +1,6 @@
 """Matrix products and attention on `cpu`, against PyTorch and oneDNN in the same run.
 
-    python bench/python/products.py [--cores N[,N...]] [--seconds S] [--limit S] [--json] [PART ...]
+    python bench/python/products.py [--cores N[,N...]] [--device SPEC]... [--seconds S] [--limit S] [--json] [PART ...]
 
 Square products (B as [k, n] and as a transposed [n, k]), products of few rows with a matrix of
 4096 x 4096, attention of 16 heads; f32, bf16 and f16. Calls back to back, rounds take turns,
@@ -10,6 +10,8 @@ PART runs only the cases with it in their name. On a busy machine the figures me
 oneDNN is the one that PyTorch is built with, called as it is by torch.compile (mkldnn::_linear_pointwise). Of bf16 and f16
 PyTorch's own products go there as well, so that only f32 (which is MKL's) is measured twice; it has no attention by itself.
 Several numbers of cores are runs of their own, one after the other, on CPUs of different cores as far as there are.
+Several devices take turns in one run, and each row has the times of all of them; the ratio is the first one's. SPEC@apart has
+its workers on one hardware thread of each core.
 """
 
 import argparse
@@ -27,6 +29,7 @@ SETTLE = 0.05  # until the threads of the other have stopped spinning
 def _options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cores", default=str(len(os.sched_getaffinity(0))))
+    parser.add_argument("--device", action="append", metavar="SPEC", help="cpu by default; may be repeated")
     parser.add_argument("--seconds", type=float, default=0.03, help="of a round")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--limit", type=float, default=140, help="seconds for all rows, about")
@@ -36,7 +39,7 @@ def _options():
 
 
 def _apart(cpus):
-    """The first hardware thread of each core, then the others."""
+    """The first hardware thread of each core, and the others."""
     seen, others = {}, []
     for cpu in sorted(cpus):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
@@ -45,7 +48,7 @@ def _apart(cpus):
             others.append(cpu)
         else:
             seen[core] = cpu
-    return [*seen.values(), *others]
+    return [*seen.values()], others
 
 
 options = _options()
@@ -55,7 +58,7 @@ if "," in options.cores:
                  for n in options.cores.split(",")))  # fmt: skip
 options.cores = int(options.cores)
 # before the libraries count them
-os.sched_setaffinity(0, _apart(os.sched_getaffinity(0))[: options.cores])
+os.sched_setaffinity(0, sum(_apart(os.sched_getaffinity(0)), [])[: options.cores])
 
 import torch  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
@@ -66,19 +69,41 @@ torch.set_num_threads(options.cores)
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
+def _open(spec):
+    """A device's workers may run where the thread may that opens it."""
+    name, _, place = spec.partition("@")
+    cpus = os.sched_getaffinity(0)
+    if place:
+        os.sched_setaffinity(0, _apart(cpus)[0])
+    device = weir.Device(name)
+    os.sched_setaffinity(0, cpus)
+    return device
+
+
+SPECS = options.device or ["cpu"]
+weir.get_device()  # counts the hardware threads while it may use all of them
+DEVICES = [_open(spec) for spec in SPECS]
+
+
 def _both(dtype, *shape):
+    """A tensor of PyTorch, and one of weir for each device."""
     values = torch.randn(shape)
-    ours = weir.from_numpy(values.numpy())
-    return values.to(TYPES[dtype]), ours if dtype == "f32" else weir.cast(ours, dtype)
+    ours = [weir.from_numpy(values.numpy(), device=device) for device in DEVICES]
+    return values.to(TYPES[dtype]), [o if dtype == "f32" else weir.cast(o, dtype) for o in ours]
+
+
+def _with(function, *tensors):
+    """A call for each device."""
+    return [lambda args=args: function(*args) for args in zip(*tensors, strict=True)]
 
 
 def product(dtype, m, n, k, transposed):
     a, wa = _both(dtype, m, k)
     b, wb = _both(dtype, *((n, k) if transposed else (k, n)))
     if transposed:
-        ways = [lambda: weir.linear(wa, wb), lambda: torch.nn.functional.linear(a, b)]
+        ways = [*_with(weir.linear, wa, wb), lambda: torch.nn.functional.linear(a, b)]
     else:
-        ways = [lambda: weir.matmul(wa, wb), lambda: torch.matmul(a, b)]
+        ways = [*_with(weir.matmul, wa, wb), lambda: torch.matmul(a, b)]
     if dtype == "f32" and torch.backends.mkldnn.is_available():
         weight = b if transposed else b.t()
         ways.append(lambda: torch.ops.mkldnn._linear_pointwise(a, weight, None, "none", [], ""))
@@ -91,7 +116,7 @@ def attention(dtype, heads, key_heads, queries, keys, d):
     )
     grouped = heads != key_heads
     return [
-        lambda: weir.attention(wq, wk, wv),
+        *_with(weir.attention, wq, wk, wv),
         lambda: scaled_dot_product_attention(q, k, v, enable_gqa=grouped),
     ]
 
@@ -117,7 +142,8 @@ def _timed(function, calls):
     began = time.perf_counter()
     for _ in range(calls):
         function()
-    weir.synchronize()  # so that work which was only queued counts
+    for device in DEVICES:  # so that work which was only queued counts
+        device.synchronize()
     return (time.perf_counter() - began) / calls
 
 
@@ -149,16 +175,20 @@ def main():
     with torch.no_grad():
         for i, (name, make, sizes) in enumerate(chosen()):
             functions = make(*sizes)
-            error = _error(functions[0](), functions[1]())
+            results = [f() for f in functions[: len(SPECS) + 1]]
+            error = max(_error(ours, results[-1]) for ours in results[:-1])
             late = time.perf_counter() - began > options.limit * i / len(chosen())
-            ours, *theirs = measure(functions, min(3, options.rounds) if i and late else options.rounds)
+            times = measure(functions, min(3, options.rounds) if i and late else options.rounds)
+            ours, theirs = times[0], times[len(SPECS) :]
             best = min(theirs)
-            rows.append({"name": name, "weir": ours, "best": best, "torch": theirs[0],
+            others = dict(zip(SPECS[1:], times[1 : len(SPECS)], strict=True))
+            rows.append({"name": name, "weir": ours, "others": others, "best": best, "torch": theirs[0],
                          "onednn": theirs[-1] if len(theirs) > 1 else None, "error": error})  # fmt: skip
             if not options.json:
                 also = f"  oneDNN {theirs[1]:9.3f} ms" if len(theirs) > 1 else ""
                 print(f"{name:34s} {options.cores} cores  weir {ours:9.3f} ms  torch {theirs[0]:9.3f} ms{also}"
-                      f"  ratio {ours / best:5.2f}  difference {error:.1e}", flush=True)  # fmt: skip
+                      f"  ratio {ours / best:5.2f}  difference {error:.1e}"
+                      + "".join(f"  {n} {t:.3f} ms {t / best:.2f}" for n, t in others.items()), flush=True)  # fmt: skip
     if options.json:
         print(json.dumps({"cores": options.cores, "rows": rows}, indent=1))
         return

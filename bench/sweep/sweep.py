@@ -1,10 +1,12 @@
 """Sizes of blocks of weir's f32 and f16 product, beside PyTorch's on the same cores.
 
     python bench/sweep/sweep.py --build      compiles a library per variant into build/sweep
-    python bench/sweep/sweep.py [--seconds S] [--only TEXT]
+    python bench/sweep/sweep.py [--seconds S] [--only TEXT] [--rows M]
 
-A variant changes some constants of gemm_real.h and gemm_tile.h. Prints GFLOP/s, the median of the rounds
-and the best; rounds take turns with PyTorch's.
+A variant changes some constants of gemm_real.h, gemm_tile.h and gemm_thin.h. Each runs with operands that every block packs
+itself and, on 4 cores and more, with operands packed once; and where cores have several hardware threads also with a thread
+for each core ("apart"), cut for all hardware threads. With --rows the product has few rows and [k, n]; both ways of packing are
+the same then. Prints GFLOP/s (with --rows GB/s), the median of the rounds and the best; rounds take turns with PyTorch's.
 """
 
 import argparse
@@ -21,22 +23,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ROOT / "build" / "sweep"
 DTYPES = {"f32": 0, "f16": 1}  # weir_dtype
-TALL = {"MR": 12, "NV": 2, "MB": 264}  # tiles of 12 rows by two vectors, in place of 8 by three
 VARIANTS = {
     "as it is": {},
-    "12x32": TALL,
+    "depth 4 ahead 1024": {"THIN_DEPTH": 4, "THIN_AHEAD": 1024},
+    "depth 2 ahead 2048": {"THIN_DEPTH": 2, "THIN_AHEAD": 2048},
+    "ahead 1024": {"THIN_AHEAD": 1024},
+    "ahead 2048": {"THIN_AHEAD": 2048},
+    "depth 4 ahead 2048": {"THIN_DEPTH": 4, "THIN_AHEAD": 2048},
     "stretch 256": {"STRETCH": 256},
     "stretch 512": {"STRETCH": 512},
-    "12x32 stretch 256": {"STRETCH": 256, **TALL},
-    "12x32 stretch 512": {"STRETCH": 512, **TALL},
-    "12x32 stretch 256 kc 256": {"STRETCH": 256, "KC": 256, **TALL},
-    "12x32 stretch 384 kc 384": {"STRETCH": 384, "KC": 384, **TALL},
-    "12x32 stretch 512 ahead 0": {"STRETCH": 512, "AHEAD_ROWS": 0, **TALL},
 }
 
 
 def _set(text, name, value):
-    changed = re.sub(rf"^(#define {name} ).*$", rf"\g<1>{value}", text, flags=re.M)
+    changed = re.sub(rf"^(#define {name} )\s*\S.*?(?=/\*|$)", rf"\g<1>{value} ", text, flags=re.M)
     return re.sub(rf"\b({name} = )[^,}}\n]+", rf"\g<1>{value}", changed)
 
 
@@ -64,7 +64,7 @@ def load(name):
     function.restype = ctypes.c_double
     size, pointer = ctypes.c_int64, ctypes.c_void_p
     function.argtypes = [ctypes.c_int, size, size, size, pointer, pointer, pointer, ctypes.c_int,
-                         ctypes.c_uint, ctypes.c_int]  # fmt: skip
+                         ctypes.c_uint, ctypes.c_uint, ctypes.c_int, ctypes.c_int]  # fmt: skip
     return function
 
 
@@ -76,8 +76,17 @@ def _options():
     parser.add_argument("--sizes", default="1000,2048,4096")
     parser.add_argument("--orders", default="kn,nk")
     parser.add_argument("--types", default="f32")
-    parser.add_argument("--only", default="", help="variants with this in their name")
+    parser.add_argument("--rows", type=int, help="of A; default: square products")
+    parser.add_argument("--only", default="as it is", help="variants with this in their name; several: with commas")
     return parser.parse_args()
+
+
+def _first_of_each_core(cpus):
+    found = {}
+    for cpu in sorted(cpus):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        found.setdefault(siblings.read_text() if siblings.exists() else cpu, cpu)
+    return sorted(found.values())
 
 
 def main():
@@ -87,31 +96,37 @@ def main():
         return
     import torch
 
-    names = [n for n in VARIANTS if options.only in n]
+    names = [n for n in VARIANTS if any(o in n for o in options.only.split(","))]
     functions = {n: load(n) for n in names}
     all_cores = [int(c) for c in options.cores.split(",")]
     cases = [(c, t, s, o) for c in all_cores for t in options.types.split(",")
              for s in map(int, options.sizes.split(",")) for o in options.orders.split(",")
-             if c > 2 or s < 4096]  # fmt: skip
+             if options.rows and o == "kn" or not options.rows and (c > 2 or s < 4096)]  # fmt: skip
     torch.manual_seed(0)
     for cores in all_cores:
-        seconds = functions[names[0]](0, 0, 0, 0, None, None, None, 0, cores, 20)
+        seconds = functions[names[0]](0, 0, 0, 0, None, None, None, 0, cores, cores, 0, 20)
         print(f"{cores} cores, multiply-adds alone: {cores * 100000 * 24 * 16 * 2 / seconds / 1e9:.0f}")
     for cores, dtype, size, order in cases:
-        cpus = sorted(os.sched_getaffinity(0))[:cores]
         before = os.sched_getaffinity(0)
+        cpus = sorted(before)[:cores]
+        apart = _first_of_each_core(cpus)
         torch.set_num_threads(cores)
         kind = {"f32": torch.float32, "f16": torch.float16}[dtype]
-        a, b = (torch.randn(size, size).to(kind) for _ in range(2))
-        c = torch.empty(size, size, dtype=kind)
+        rows = options.rows or size
+        a, b = torch.randn(rows, size).to(kind), torch.randn(size, size).to(kind)
+        c = torch.empty(rows, size, dtype=kind)
         other = b.t() if order == "nk" else b
-        flops = 2.0 * size**3
-        calls = max(1, round(0.02 / (flops / (60e9 * cores))))
+        flops = 2.0 * rows * size**2
+        amount = flops if not options.rows else size**2 * b.element_size()
+        calls = max(1, round(0.02 / max(flops / (60e9 * cores), size**2 * 4 / 150e9)))
         times = {}
 
-        def weir(name):
-            return functions[name](DTYPES[dtype], size, size, size, a.data_ptr(), b.data_ptr(),
-                                   c.data_ptr(), order == "nk", cores, calls)  # fmt: skip
+        def weir(name, once, threads):
+            os.sched_setaffinity(0, apart if threads < cores else cpus)
+            took = functions[name](DTYPES[dtype], rows, size, size, a.data_ptr(), b.data_ptr(), c.data_ptr(),
+                                   order == "nk", threads, cores, once, calls)  # fmt: skip
+            os.sched_setaffinity(0, cpus)
+            return took
 
         def theirs():
             torch.matmul(a, other)
@@ -121,9 +136,12 @@ def main():
                 torch.matmul(a, other)
             return (clock() - began) / calls
 
-        if cores < len(before):
-            os.sched_setaffinity(0, cpus)
-        ways = [("PyTorch", theirs)] + [(n, lambda n=n: weir(n)) for n in names]
+        os.sched_setaffinity(0, cpus)
+        ways = [("PyTorch", theirs)]
+        for threads in {cores: "", len(apart): " apart"}.items() if len(apart) < cores else [(cores, "")]:
+            for once in range(1 + (cores >= 4 and not options.rows)):
+                ways += [(n + threads[1] + (" once" if once else ""),
+                          lambda n=n, once=once, t=threads[0]: weir(n, once, t)) for n in names]  # fmt: skip
         began = time.perf_counter()
         rounds = 0
         while rounds < 3 or time.perf_counter() - began < options.seconds / len(cases):
@@ -135,8 +153,8 @@ def main():
             rounds += 1
         os.sched_setaffinity(0, before)
         error = (c.float() - torch.matmul(a, other).float()).abs().max().item()
-        print(f"{dtype} {size} {order} {cores} cores, {rounds} rounds, error {error:.1e}")
-        rates = {n: [flops / t / 1e9 for t in (statistics.median(ts), min(ts))] for n, ts in times.items()}
+        print(f"{dtype} {rows} x {size} {order} {cores} cores, {rounds} rounds, error {error:.1e}")
+        rates = {n: [amount / t / 1e9 for t in (statistics.median(ts), min(ts))] for n, ts in times.items()}
         print("   " + "  ".join(f"{n} {median:.0f} ({best:.0f})" for n, (median, best) in
                                 sorted(rates.items(), key=lambda item: -item[1][0])), flush=True)  # fmt: skip
 

@@ -14,9 +14,11 @@
 #include "ops/host/product/gemm_pack.h"
 
 #define THIN_ROWS (WEIR__ISA_LEVEL == WEIR__ISA_V4 ? 8 : 4) /* at a time */
-#define THIN_DEPTH 8                                        /* rows of B at a time */
+#define THIN_DEPTH 8                                        /* rows of B at a time, the most */
 #define THIN_SUMS 4096                                      /* sums that stay in the L1 cache */
-#define THIN_AHEAD 512                                      /* bytes of each row of B to prefetch */
+/* Bytes of each row of B to prefetch, of long and of short rows. */
+#define THIN_AHEAD 2048
+#define THIN_AHEAD_SHORT 512
 
 _Static_assert(3 * THIN_SUMS * sizeof(real) <= WEIR_LOCAL_BYTES, "of a stretch, a part and all");
 
@@ -31,7 +33,14 @@ struct thin_part {
     const char *ahead; /* the memory to prefetch: the counterpart of row k, column j0 */
 };
 
-/* Adds the products of THIN_DEPTH rows of B to the sums of `nv` vectors of columns. `rows` and `nv`
+/* The rows of B at a time. With one row of sums, fewer streams of B at a time are faster, unless
+ * elements are converted. `rows` is a constant at each call. */
+ALWAYS_INLINE int thin_depth(int rows, weir_dtype dtype)
+{
+    return rows == 1 && dtype == REAL_DTYPE ? THIN_DEPTH / 2 : THIN_DEPTH;
+}
+
+/* Adds the products of thin_depth rows of B to the sums of `nv` vectors of columns. `rows` and `nv`
  * are constants at each call. */
 ALWAYS_INLINE void thin_columns(int rows, int nv, const struct thin_part *p, int64_t j,
                                 weir_dtype dtype)
@@ -46,7 +55,7 @@ ALWAYS_INLINE void thin_columns(int rows, int nv, const struct thin_part *p, int
         for (int v = 0; v < nv; v++)
             acc[i * nv + v] = *(const vec *)(p->sums + i * p->width + j + v * LANES);
 #pragma GCC unroll 8
-    for (int q = 0; q < THIN_DEPTH; q++) {
+    for (int q = 0; q < thin_depth(rows, dtype); q++) {
         const int64_t at = (p->k + q) * g->b_row + p->j0 + j;
         vec b[4];
 
@@ -95,15 +104,19 @@ ALWAYS_INLINE void thin_step(int rows, struct thin_part *p, weir_dtype dtype)
     const int nv = rows <= 2 ? 4 : 2;
     const int64_t size = (int64_t)weir_dtype_size(dtype), step = nv * LANES;
     /* prefetches within these rows; at their end, in the next rows */
-    const int64_t here = p->cols - THIN_AHEAD / size;
+    const bool is_long = p->cols * size >= (rows > 4 ? 16384 : 8192);
+    const int64_t ahead = is_long ? THIN_AHEAD : THIN_AHEAD_SHORT, here = p->cols - ahead / size;
     const char *const b = p->g->b + (p->k * p->g->b_row + p->j0) * size;
     int64_t j = 0;
 
-    if (p->depth == THIN_DEPTH) {
-        p->ahead = b + THIN_AHEAD;
+    if (p->depth == thin_depth(rows, dtype)) {
+        p->ahead = b + ahead;
         for (; j + step <= weir__min(p->cols, here); j += step)
             thin_columns(rows, nv, p, j, dtype);
-        p->ahead = b + (p->k + 2 * THIN_DEPTH <= p->g->k ? THIN_DEPTH * p->g->b_row * size : 0) -
+        p->ahead = b +
+                   (p->k + 2 * thin_depth(rows, dtype) <= p->g->k
+                        ? thin_depth(rows, dtype) * p->g->b_row * size
+                        : 0) -
                    weir__max(0, here) * size;
         for (; j + step <= p->cols; j += step)
             thin_columns(rows, nv, p, j, dtype);
@@ -136,8 +149,8 @@ ALWAYS_INLINE void thin_rows(int rows, struct thin_part *p, int64_t k, int64_t e
         const int64_t stop = weir__min(k + STRETCH, end);
 
         memset(p->sums, 0, bytes);
-        for (p->k = k; p->k < stop; p->k += THIN_DEPTH) {
-            p->depth = (int)weir__min(THIN_DEPTH, stop - p->k);
+        for (p->k = k; p->k < stop; p->k += thin_depth(rows, dtype)) {
+            p->depth = (int)weir__min(thin_depth(rows, dtype), stop - p->k);
             thin_rows_of_a(p, rows, dtype);
             thin_step(rows, p, dtype);
         }
