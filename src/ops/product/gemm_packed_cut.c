@@ -8,7 +8,7 @@
 #define LEAST_MACS 150000000. /* smaller problems are not worth another phase */
 /* Elements of C per core. Larger blocks use what they pack so often that packing it again costs
  * less than writing it to memory and reading it from there. */
-#define MOST_PER_CORE 370000.
+#define MOST_PER_CORE 190000.
 #define MOST_BYTES (48 << 20)
 
 /* Whether weir__gemm_f32 or _f64 computes the problem, and packs both operands. */
