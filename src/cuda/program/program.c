@@ -159,13 +159,22 @@ static void forget_nodes(struct weir__program *p)
     weir__cuda_nodes_take(p, false);
 }
 
+static bool is_launch_pending(const struct weir__program *p)
+{
+    return p->launched.stream && weir__cuda_done(p->launched.stream) < p->launched.seq;
+}
+
+/* A graph that has followed changes is made anew, unless it runs: after an update it could not
+ * follow any more. */
 static weir_status use_plain(struct weir__program *p, weir__cu_graph graph)
 {
     const struct weir__cu *cu = &p->dev->api->cu;
     struct weir__cu_update result;
     weir_status st = WEIR_OK;
 
-    if (p->plain.exec && !p->npatched && !cu->exec_update(p->plain.exec, graph, &result)) {
+    bool anew = !p->plain.exec || (p->npatched && !is_launch_pending(p));
+
+    if (!anew && !cu->exec_update(p->plain.exec, graph, &result)) {
         forget_nodes(p);
         cu->graph_destroy(graph);
         return WEIR_OK;
@@ -315,11 +324,6 @@ static weir_status run_graph(struct weir__program *p, struct weir__cuda_traced *
     }
     p->launched = (struct weir__mark){&first->base, weir__stream_submitted(&first->base)};
     return st;
-}
-
-static bool is_launch_pending(const struct weir__program *p)
-{
-    return p->launched.stream && weir__cuda_done(p->launched.stream) < p->launched.seq;
 }
 
 /* A program of one lane that has had a graph can also run without one. Its kernels are then queued
