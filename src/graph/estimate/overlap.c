@@ -59,8 +59,6 @@ weir_status weir__stage_time_read(const struct weir__prediction *p, const struct
     weir__model_limits(model, &limits);
     *out = (struct weir__stage_time){.us = (double)p->makespan / 1e6,
                                      .nstreams = pg->program.nstreams};
-    for (int f = 0; f < WEIR__FLOWS; f++)
-        out->bandwidth[f] = (double)limits.flow[f];
     for (uint32_t s = 0; s < pg->program.nstreams; s++) {
         double us = 0;
 
@@ -101,7 +99,6 @@ void weir__stage_time_extend(const struct weir__stage_time *one,
         .nstreams = other->nstreams,
     };
     for (int f = 0; f < WEIR__FLOWS; f++) {
-        out->bandwidth[f] = other->bandwidth[f];
         out->flow_us[f] = extend(one->flow_us[f], other->flow_us[f], times);
         out->flow_apart_us[f] = extend(one->flow_apart_us[f], other->flow_apart_us[f], times);
     }
@@ -152,10 +149,11 @@ double weir__overlap(const struct weir__stage_time *time, const struct weir__sta
     us = overlapped(time, known, known->us - more);
     for (int f = 0; f < WEIR__FLOWS; f++)
         if (more > 0 && gains[f] > 0)
-            us += more * gains[f] / all * known->bandwidth[f] / time->bandwidth[f];
+            us += more * gains[f] / all * time->flow_us[f] / known->flow_us[f];
+    if (known->us <= known->all)
+        us = fmin(us, time->all);
     for (int f = 0; f < WEIR__FLOWS; f++)
-        if (time->bandwidth[f] > 0)
-            us = fmax(us, known->flow_us[f] * known->bandwidth[f] / time->bandwidth[f]);
+        us = fmax(us, time->flow_us[f]);
     return fmax(us, longest(time));
 }
 

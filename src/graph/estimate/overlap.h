@@ -8,7 +8,7 @@
  *       other;
  *   how much longer it takes because operators share each bandwidth.
  * The time of a machine is at the same place between its own streams' times, and longer by as much,
- * in proportion to the time in which its own bandwidth moves the same bytes. All of these fall with
+ * in proportion to the time in which its own bandwidth moves all bytes. All of these fall with
  * every improvement. So machines that inherit one profile keep the order of being better, and the
  * built-in one has its replay's time. */
 #ifndef WEIR_GRAPH_ESTIMATE_OVERLAP_H
@@ -24,7 +24,6 @@ struct weir__stage_time {
     double apart_us;                       /* the same, if operators do not share bandwidths, */
     double flow_apart_us[WEIR__FLOWS];     /* and if they do not share this one */
     double flow_us[WEIR__FLOWS];           /* in which a bandwidth moves all bytes */
-    double bandwidth[WEIR__FLOWS];         /* bytes a second; 0: no limit */
     double pool_us[WEIR__POOLS];           /* in which all cores of a kind do all their work */
     double all;                            /* of all streams, one after the other */
     double streams[WEIR__OVERLAP_STREAMS]; /* of each by itself; those beyond are not here */
