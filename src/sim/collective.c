@@ -152,11 +152,13 @@ static double handling_us(const struct weir__profile *p, const struct weir__coll
                                       : messages;
 }
 
-/* Returns the time of an exchange on `cores` cores relative to all cores. Mostly the links are the
- * bottleneck, so a few cores are nearly as fast as all. */
+/* Returns the time of an exchange on `cores` cores relative to all cores: those of the profile that
+ * this one inherits, from which the rates are, so that more cores do not make each one slower.
+ * Mostly the links are the bottleneck, so a few cores are nearly as fast as all. */
 static double slowdown(const struct weir__profile *p, double cores)
 {
-    double share = cores > 0 ? at_most(1, cores / p->vector_cores) : 1;
+    double all = p->base.name[0] ? p->base.vector_cores : p->vector_cores;
+    double share = cores > 0 ? at_most(p->vector_cores, cores) / all : 1;
 
     return (1 + p->exchange_share / share) / (1 + p->exchange_share);
 }

@@ -56,12 +56,12 @@ static uint64_t lone_level(uint64_t capacity, uint32_t running)
 void weir__sim_share_flows(struct weir__sim *sim, uint32_t r)
 {
     struct weir__sim_rank *rank = &sim->ranks[r];
+    unsigned whole = sim->limits.isolated ? ~0U : sim->limits.whole_flows;
     uint64_t levels[WEIR__FLOWS];
 
     for (int f = 0; f < WEIR__FLOWS; f++)
-        levels[f] = sim->limits.flow[f] && !sim->limits.isolated
-                        ? level(rank, f, sim->limits.flow[f])
-                        : UINT64_MAX;
+        levels[f] = sim->limits.flow[f] && !(whole >> f & 1) ? level(rank, f, sim->limits.flow[f])
+                                                             : UINT64_MAX;
     for (uint32_t i = 0; i < rank->ndrawing; i++) {
         struct weir__sim_lane *l = rank->drawing[i];
         uint64_t rate = WEIR__SIM_FULL;
@@ -69,7 +69,7 @@ void weir__sim_share_flows(struct weir__sim *sim, uint32_t r)
         if (l->stalled)
             continue;
         for (int f = 0; f < WEIR__FLOWS; f++) {
-            uint64_t got = sim->limits.isolated && sim->limits.flow[f]
+            uint64_t got = (whole >> f & 1) && sim->limits.flow[f]
                                ? lone_level(sim->limits.flow[f], l->running)
                                : levels[f];
 

@@ -102,6 +102,11 @@ static weir_status inherit(struct reader *r, const char *name)
                           r->line, MAX_INHERITED);
     st = read_text(&inner, text);
     memcpy(r->known, inner.known, sizeof r->known);
+    snprintf(r->out->base.name, sizeof r->out->base.name, "%.31s", name);
+    r->out->base.vector_cores = r->out->vector_cores;
+    r->out->base.l2_mib = r->out->l2_mib;
+    r->out->base.exchange_us = r->out->exchange_us;
+    r->out->base.sdma_gb_s = r->out->sdma_gb_s;
     return st;
 }
 
@@ -298,8 +303,12 @@ static weir_status load_file(const char *path, struct weir__profile *out)
 weir_status weir__profile_load(const char *name, struct weir__profile *out)
 {
     const char *text = builtin_text(name);
+    weir_status st;
 
-    if (text)
-        return weir__profile_parse(text, name, out);
+    if (text) {
+        st = weir__profile_parse(text, name, out);
+        memset(&out->base, 0, sizeof out->base);
+        return st;
+    }
     return strpbrk(name, "/.") ? load_file(name, out) : no_such(name);
 }

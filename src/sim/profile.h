@@ -103,6 +103,12 @@ double weir__curve_at(const struct weir__curve *c, double x);
 struct weir__profile {
     char name[32];  /* "910_9391" */
     char about[64]; /* for people */
+    /* The built-in profile that a file's profile inherits, and figures of it; name "" without one
+     */
+    struct {
+        char name[32];
+        double vector_cores, l2_mib, exchange_us, sdma_gb_s;
+    } base;
 #define WEIR__PROFILE_MEMBER(key, least, most, what) double key;
     WEIR__PROFILE_FIELDS(WEIR__PROFILE_MEMBER)
 #undef WEIR__PROFILE_MEMBER

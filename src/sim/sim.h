@@ -117,6 +117,7 @@ struct weir__sim_limits {
     bool hold;                  /* policy=hold */
     bool isolated;              /* every operator runs as if alone: with unlimited cores and the
                                  * whole bandwidths */
+    unsigned whole_flows;       /* a bit for each flow that every operator has to itself */
     uint64_t seed;
 };
 

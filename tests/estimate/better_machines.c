@@ -1,7 +1,7 @@
-/* A machine that is better in one figure is not slower: random models and deployments on profiles
- * in which one rate is higher, one time shorter, or there are more cores. On several streams what
- * is ready first gets the cores, and that need not be what should: there, a better machine may lose
- * up to 12 % (docs/ROADMAP.md). */
+/* A machine that is better in one figure is not slower: random models and deployments, on one
+ * stream and on several, on profiles in which a rate is higher, a time shorter, or there are more
+ * cores. Each built-in machine is compared with one that is better in one figure, and that with one
+ * that is better in a second figure as well. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +43,9 @@ static const struct {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
+/* Times are whole picoseconds, bandwidths whole bytes a second. */
+#define ROUNDING 1e-8
+
 static double better(const struct weir__profile *p, unsigned field)
 {
     const char *name = fields[field].name;
@@ -58,18 +61,33 @@ static double better(const struct weir__profile *p, unsigned field)
     return now * factor;
 }
 
-static weir_device *open_better(const char *profile, unsigned field, double value, bool shared)
+/* One figure of a profile is better; on shared cores the numbers of both kinds are one figure. */
+struct change {
+    unsigned field;
+    double value;
+};
+
+static int write_change(char *text, size_t size, const struct change *c, bool shared)
 {
-    char path[] = "/tmp/weir-better-XXXXXX", spec[64], text[256];
+    int n = snprintf(text, size, "%s %.9g # guessed\n", fields[c->field].name, c->value);
+
+    if (shared && c->field < 2)
+        n += snprintf(text + n, size - (size_t)n, "%s %.9g # guessed\n", fields[1 - c->field].name,
+                      c->value);
+    return n;
+}
+
+static weir_device *open_better(const char *profile, const struct change *changes, int count,
+                                bool shared)
+{
+    char path[] = "/tmp/weir-better-XXXXXX", spec[64], text[512];
     int fd = mkstemp(path), n;
     weir_device *dev;
 
     CHECK_GE(fd, 0);
-    n = snprintf(text, sizeof text, "inherits %s\n%s %.9g # guessed\n", profile, fields[field].name,
-                 value);
-    if (shared && field < 2)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s %.9g # guessed\n",
-                      fields[1 - field].name, value);
+    n = snprintf(text, sizeof text, "inherits %s\n", profile);
+    for (int i = 0; i < count; i++)
+        n += write_change(text + n, sizeof text - (size_t)n, &changes[i], shared);
     CHECK_EQ(write(fd, text, (size_t)n), n);
     close(fd);
     snprintf(spec, sizeof spec, "npu:%s", path);
@@ -122,16 +140,17 @@ TEST_TIMEOUT(better_machines, are_not_slower, 600)
         const struct published_config *c;
         const char *profile;
         weir_device *dev, *other;
+        struct change changes[2];
         struct weir__deploy d;
         struct weir__llm m;
-        double us[4], than[4], value;
-        unsigned field;
+        double us[4], than[4];
+        bool shared;
 
         random_state = seed * 7919;
         draw(2);
         c = &published_configs[draw(PUBLISHED_CONFIGS)];
         profile = profiles[draw(sizeof profiles / sizeof *profiles)];
-        field = draw(FIELDS);
+        changes[0].field = draw(FIELDS);
         CHECK_OK(weir__llm_parse(c->text, strlen(c->text), c->name, &m));
         d = random_deploy(&m);
         {
@@ -140,23 +159,34 @@ TEST_TIMEOUT(better_machines, are_not_slower, 600)
             snprintf(spec, sizeof spec, "npu:%s", profile);
             CHECK_OK(weir_device_open(spec, &dev));
         }
-        value = better(&dev->model->profile, field);
-        other = open_better(profile, field, value, dev->model->profile.shared_cores > 0);
+        shared = dev->model->profile.shared_cores > 0;
+        changes[0].value = better(&dev->model->profile, changes[0].field);
+        do { /* a figure that the first change did not touch */
+            changes[1].field = draw(FIELDS);
+        } while (changes[1].field == changes[0].field ||
+                 (shared && changes[0].field < 2 && changes[1].field < 2));
+        changes[1].value = better(&dev->model->profile, changes[1].field);
         estimate(dev, &m, &d, us);
-        estimate(other, &m, &d, than);
-        for (int k = 0; k < 4; k++)
-            if (than[k] > us[k] * (d.placement == WEIR__PLACE_SINGLE ? 1 + 1e-9 : 1.2)) {
-                printf(
-                    "seed %llu: %s on %u x %s, tp %u, pp %u, ep %u, batch %g, prompt %g, %s, %s: "
-                    "%s %.3f us, with %s %g %.3f us (%.3g %%)\n",
-                    (unsigned long long)seed, c->name, d.ranks, profile, d.tp, d.pp, d.ep, d.batch,
-                    d.prompt, weir__quant_names[d.quant], weir__placement_names[d.placement],
-                    what[k], us[k], fields[field].name, value, than[k],
-                    (than[k] / us[k] - 1) * 100);
-                wrong++;
-            }
         CHECK_OK(weir_device_close(dev));
-        CHECK_OK(weir_device_close(other));
+        for (int step = 0; step < 2; step++) {
+            other = open_better(profile, changes, step + 1, shared);
+            estimate(other, &m, &d, than);
+            CHECK_OK(weir_device_close(other));
+            for (int k = 0; k < 4; k++) {
+                if (than[k] > us[k] * (1 + ROUNDING)) {
+                    printf(
+                        "seed %llu: %s on %u x %s, tp %u, pp %u, ep %u, batch %g, prompt %g, %s, "
+                        "%s: %s %.3f us, with %s %g %.3f us (%.3g %%)\n",
+                        (unsigned long long)seed, c->name, d.ranks, profile, d.tp, d.pp, d.ep,
+                        d.batch, d.prompt, weir__quant_names[d.quant],
+                        weir__placement_names[d.placement], what[k], us[k],
+                        fields[changes[step].field].name, changes[step].value, than[k],
+                        (than[k] / us[k] - 1) * 100);
+                    wrong++;
+                }
+                us[k] = than[k];
+            }
+        }
     }
     CHECK_EQ(wrong, 0);
 }

@@ -89,9 +89,8 @@ class _Plan:
                 args[index].copy_(moved[index])
         for at, argument in self.passed:
             results[at] = args[argument]
-        bases = list(results)
         for at, base, place in views:
-            results[at] = place.of(bases[base]) if place else results[base]
+            results[at] = place.of(results[base]) if place else results[base]
         del results[self.count :]
         return results
 
@@ -99,11 +98,16 @@ class _Plan:
 def _views(outputs, kept):
     """[(result, its base result, how)] for results that are views; ``kept`` are the slots of bases
     that follow the results. Equal results are made once."""
-    where = {o.slot: at for at, o in enumerate(outputs) if o.place is None and o.slot is not None}
-    where |= {slot: len(outputs) + at for at, slot in enumerate(kept)}
-    views, first = [], {}
+    where = {slot: len(outputs) + at for at, slot in enumerate(kept)}
+    for at, o in enumerate(outputs):
+        if o.place is None and o.slot is not None:
+            where.setdefault(o.slot, at)
+    spread = {where[o.slot]: o.spread for o in outputs if o.spread}
+    views, first = [(at, at, how) for at, how in spread.items()], {}
     for at, o in enumerate(outputs):
         if o.place is None:
+            if o.spread and where[o.slot] != at:
+                views.append((at, where[o.slot], None))
             continue
         if o in first:
             views.append((at, first[o], None))

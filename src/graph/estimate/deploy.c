@@ -85,6 +85,7 @@ void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile
 
     d->cube = (uint32_t)fmax(1, round(p->cube_cores * shares[share]));
     d->vector = (uint32_t)fmax(1, round(p->vector_cores * shares[share]));
+    d->share = (uint32_t)share + 1;
 }
 
 static weir_status divides(const char *part, double a, const char *whole, double b)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/estimate/overlap.h"
 #include "tensor/kernel_params.h"
 
 const char *const weir__roof_names[WEIR__ROOFS] = {"memory", "cube", "vector",
@@ -127,10 +128,11 @@ static weir_status fill_parts(const struct weir__prediction *p, const struct wei
     return WEIR_OK;
 }
 
-/* Predicts the time of the graph in microseconds, without host time. */
+/* Predicts the time of the graph, without host time. */
 static weir_status predict(weir_device *dev, const struct weir__llm *m,
                            const struct weir__deploy *d, const struct weir__model_step *step,
-                           struct weir__estimate_step *full, double *us, double *error)
+                           struct weir__estimate_step *full, bool replays,
+                           struct weir__stage_time *time, double *error)
 {
     struct weir__text text = {0};
     struct weir__prediction p = {0};
@@ -140,9 +142,9 @@ static weir_status predict(weir_device *dev, const struct weir__llm *m,
     if (!(st = weir__estimate_graph(m, d, step, &dev->model->profile, &text)) &&
         !(st = weir_graph_load(dev, text.data, text.size, "estimate", &g)) &&
         !(st = weir__predict(&g, 1, &(struct weir__predict_options){.makespan_only = !full}, &p))) {
-        *us = (double)p.makespan / 1e6;
+        st = weir__stage_time_read(&p, dev->model, replays, time);
         *error = p.error;
-        if (full)
+        if (full && !st)
             st = fill_parts(&p, dev->model, full, (int)(ceil(m->layers / d->pp) / 2));
         weir__prediction_fini(&p);
     }
@@ -151,41 +153,59 @@ static weir_status predict(weir_device *dev, const struct weir__llm *m,
     return st;
 }
 
-/* Times all stages, one after the other, each started by the host. A stage's time comes from all
- * its layers, or (quick) is extrapolated from a few. */
-static weir_status take_step(weir_device *dev, const struct weir__llm *m,
+/* Times a stage: from all its layers, or (quick) extrapolated from a few. `replays`: see
+ * weir__stage_time_read. */
+static weir_status time_stage(weir_device *dev, const struct weir__llm *m,
+                              const struct weir__deploy *d, bool prefill, bool quick, bool replays,
+                              struct weir__estimate_step *out, struct weir__stage_time *time)
+{
+    double layers = ceil(m->layers / d->pp), dense = weir__deploy_dense_layers(m, d);
+    double few = dense < layers ? dense : 0, more;
+    struct weir__stage_time two, four;
+    weir_status st;
+
+    if (!quick || layers <= few + 4)
+        return predict(dev, m, d, &(struct weir__model_step){.prefill = prefill},
+                       quick ? NULL : out, replays, time, &out->error);
+    if ((st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 2}, NULL, replays, &two,
+                      &out->error)) ||
+        (st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 4}, NULL, replays, &four,
+                      &out->error)))
+        return st;
+    more = layers - few - 4 + (!prefill && d->accept > 0 ? 1 : 0);
+    weir__stage_time_extend(&two, &four, more / 2, time);
+    return WEIR_OK;
+}
+
+/* Times all stages, one after the other, each started by the host. `ref` is the machine that says
+ * how well streams overlap; NULL: dev. */
+static weir_status take_step(weir_device *dev, weir_device *ref, const struct weir__llm *m,
                              const struct weir__deploy *d, bool prefill, bool quick,
                              struct weir__estimate_step *out)
 {
-    double graphs = !prefill && d->accept > 0 ? 2 : 1, stage = 0;
-    double layers = ceil(m->layers / d->pp), dense = weir__deploy_dense_layers(m, d);
-    double few = dense < layers ? dense : 0;
-    weir_status st = WEIR_OK;
+    double graphs = !prefill && d->accept > 0 ? 2 : 1;
+    struct weir__estimate_step unused = {0};
+    struct weir__stage_time time = {0}, known;
+    struct weir__deploy with = *d;
+    weir_status st = time_stage(dev, m, d, prefill, quick, false, out, &time);
 
-    if (quick && layers > few + 4) {
-        double two, four;
-
-        if ((st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 2}, NULL, &two,
-                          &out->error)) ||
-            (st = predict(dev, m, d, &(struct weir__model_step){prefill, few + 4}, NULL, &four,
-                          &out->error)))
-            return st;
-        stage = four + (four - two) / 2 * (layers - few - 4 + (!prefill && d->accept > 0 ? 1 : 0));
-    } else {
-        st = predict(dev, m, d, &(struct weir__model_step){.prefill = prefill}, quick ? NULL : out,
-                     &stage, &out->error);
+    if (!st && ref && time.nstreams > 1) {
+        weir__overlap_cores(&with, &ref->model->profile);
+        if (!(st = time_stage(ref, m, &with, prefill, true, true, &unused, &known)))
+            time.us = weir__overlap(&time, &known);
     }
-    out->us = d->pp *
-              (stage + graphs * (dev->model->overhead ? dev->model->profile.graph_dispatch_us : 0));
+    out->us = d->pp * (time.us +
+                       graphs * (dev->model->overhead ? dev->model->profile.graph_dispatch_us : 0));
     return st;
 }
 
-weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
-                                  struct weir__deploy *d)
+static weir_status complete(weir_device *dev, weir_device *ref, const struct weir__llm *m,
+                            struct weir__deploy *d)
 {
+    weir_device *judge = ref ? ref : dev;
     const struct weir__profile *p = &dev->model->profile;
-    struct weir__deploy best = *d;
     double least = INFINITY;
+    int best = 0;
     weir_status st = WEIR_OK;
 
     if (d->cube && d->placement != WEIR__PLACE_TWO)
@@ -206,14 +226,27 @@ weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
         struct weir__estimate_step step = {0};
         struct weir__deploy with = *d;
 
-        weir__deploy_share_cores(&with, p, i);
-        st = take_step(dev, m, &with, false, true, &step);
+        weir__deploy_share_cores(&with, &judge->model->profile, i);
+        st = take_step(judge, NULL, m, &with, false, true, &step);
         if (!st && step.us < least) {
             least = step.us;
-            best = with;
+            best = i;
         }
     }
-    *d = best;
+    if (!st)
+        weir__deploy_share_cores(d, p, best);
+    return st;
+}
+
+weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
+                                  struct weir__deploy *d)
+{
+    weir_device *ref;
+    weir_status st = weir__overlap_open(dev, &ref);
+
+    if (!st)
+        st = complete(dev, ref, m, d);
+    weir__overlap_close(ref);
     return st;
 }
 
@@ -221,6 +254,7 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
                             const struct weir__deploy *d, bool quick, struct weir__estimate *out)
 {
     double replicas = (double)d->ranks / d->tp / d->pp;
+    weir_device *ref;
     weir_status st;
 
     *out = (struct weir__estimate){0};
@@ -233,9 +267,11 @@ static weir_status estimate(weir_device *dev, const struct weir__llm *m,
         return st;
     out->d = *d;
     weir__estimate_find_memory(m, d, &dev->model->profile, &out->memory);
-    if ((st = weir__deploy_complete(dev, m, &out->d)) ||
-        (st = take_step(dev, m, &out->d, true, quick, &out->prefill)) ||
-        (st = take_step(dev, m, &out->d, false, quick, &out->decode))) {
+    if (!(st = weir__overlap_open(dev, &ref)) && !(st = complete(dev, ref, m, &out->d)) &&
+        !(st = take_step(dev, ref, m, &out->d, true, quick, &out->prefill)))
+        st = take_step(dev, ref, m, &out->d, false, quick, &out->decode);
+    weir__overlap_close(ref);
+    if (st) {
         weir__estimate_fini(out);
         return st;
     }
@@ -257,12 +293,14 @@ weir_status weir__estimate_time_step(weir_device *dev, const struct weir__llm *m
 {
     struct weir__estimate_step step = {0};
     struct weir__deploy with = *d;
+    weir_device *ref = NULL;
     weir_status st = weir__deploy_check(m, d);
 
-    if (!st && !prefill)
-        st = weir__deploy_complete(dev, m, &with);
+    if (!st && !(st = weir__overlap_open(dev, &ref)) && !prefill)
+        st = complete(dev, ref, m, &with);
     if (!st)
-        st = take_step(dev, m, &with, prefill, true, &step);
+        st = take_step(dev, ref, m, &with, prefill, true, &step);
+    weir__overlap_close(ref);
     *us = step.us;
     return st;
 }

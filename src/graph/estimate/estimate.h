@@ -70,6 +70,7 @@ struct weir__deploy {
     uint32_t cube, vector; /* cores of the attention stream with two microbatches; the other stream
                             * has the rest. 0: 1/2, 2/3 or 5/6 of all cores, whichever decodes
                             * fastest */
+    uint32_t share;        /* 1 + the choice that weir__deploy_share_cores made; 0: none */
     double chunk;          /* tokens of prompts in each decode step; 0: prompts have steps of their
                             * own */
     double chunk_context;  /* keys that such a token sees; 0: half of a prompt */
@@ -101,7 +102,8 @@ enum { WEIR__CORE_SHARES = 3 };
 void weir__deploy_share_cores(struct weir__deploy *d, const struct weir__profile *p, int share);
 /* returns  WEIR_EINVAL naming the numbers that do not divide, or the value out of range. */
 weir_status weir__deploy_check(const struct weir__llm *m, const struct weir__deploy *d);
-/* Sets the core counts that are 0. returns as weir__estimate_model. */
+/* Sets the core counts that are 0: to the share that decodes fastest on the machine, or on the one
+ * that its profile inherits (overlap.h). returns as weir__estimate_model. */
 weir_status weir__deploy_complete(weir_device *dev, const struct weir__llm *m,
                                   struct weir__deploy *d);
 

@@ -37,7 +37,9 @@ static double half_cost(const struct weir__layer_writer *w)
  * than cores. Kernels of GPUs divide the work evenly. */
 static double whole_units(const struct weir__layer_writer *w, double units)
 {
-    double cores = w->cube ? w->cube : w->p->cube_cores;
+    double cube = w->cube ? w->cube : w->p->cube_cores;
+    double vector = w->vector ? w->vector : w->p->vector_cores;
+    double cores = fmin(cube, fmax(1, floor(vector / 2))); /* each has two vector cores */
 
     return w->p->shared_cores > 0 || units <= cores ? 1 : ceil(units / cores) * cores / units;
 }

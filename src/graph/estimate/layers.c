@@ -12,12 +12,17 @@ const char *const weir__placement_names[3] = {"single", "shared", "microbatch"};
 #define TOKEN_EXTRA 512
 
 /* Weight bytes of `copies` first products that a prefetch brings to the second-level cache during
- * dispatch: at most half of that cache. */
+ * dispatch: at most half of that cache. A profile that inherits another has that one's prefetch:
+ * faster copies do not take on more. */
 static double fetched_bytes(const struct weir__layer_writer *w, double dim, double copies)
 {
-    double meanwhile = w->p->exchange_us * w->p->sdma_gb_s * 1e3;
+    const struct weir__profile *p = w->p;
+    bool own = !p->base.name[0];
+    double cache = own ? p->l2_mib : p->base.l2_mib;
+    double meanwhile =
+        own ? p->exchange_us * p->sdma_gb_s * 1e3 : p->base.exchange_us * p->base.sdma_gb_s * 1e3;
 
-    return fmin(fmin(w->p->l2_mib * 1024 * 1024 / 2, meanwhile),
+    return fmin(fmin(cache * 1024 * 1024 / 2, meanwhile),
                 copies * w->m->hidden * 2 * dim * weir__layer_weight_bytes(w->d));
 }
 

@@ -98,8 +98,6 @@ def _output(text, sizes, node, order):
 def _place(text, sizes, output):
     """Text of the view's Place for other sizes; None if it never changes."""
     place = output.place
-    if not isinstance(place, places.Place):
-        raise _NotWritten
     own, base = (sizes.expressions(places.traced(n)) for n in place.nodes)
     if not _any_open(*own, *base):
         return None
@@ -150,6 +148,8 @@ def _write(builder, built, numbers):
         makers.append(maker)
     moved, given = [], []
     for at, output in enumerate(built.outputs):
+        if output.spread is not None:
+            raise _NotWritten
         if output.place is not None and (place := _place(text, sizes, output)):
             moved.append(f"({at}, {place})")
         if output.size is not None:

@@ -80,16 +80,16 @@ class Input:
 
 class Output:
     """One result: memory that each run allocates (``slot``), or an argument, or a known value; and
-    how to convert it: to a view, or to memory with gaps (``place``)."""
+    how to convert it: first to memory of another layout (``spread``), then to a view (``place``)."""
 
-    def __init__(self, slot=None, argument=None, given=None, place=None, size=None):
+    def __init__(self, slot=None, argument=None, given=None, place=None, size=None, spread=None):
         """``size``: the Size whose number is ``given``."""
         self.slot, self.argument, self.given, self.place = slot, argument, given, place
-        self.size = size
+        self.size, self.spread = size, spread
 
     def kind(self):
         """The part of the result's description that does not depend on sizes."""
-        return self.slot, self.argument, type(self.place)
+        return self.slot, self.argument, type(self.place), type(self.spread)
 
 
 class Built:

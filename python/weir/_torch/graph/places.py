@@ -5,6 +5,7 @@ argument or of another result must be such a view here too, with the same sizes,
 Programs write to one tensor and read the other, and PyTorch makes further views of results.
 """
 
+import collections
 import contextlib
 import copy
 import operator
@@ -278,6 +279,21 @@ def is_dense(sizes, node):
     val = traced(node)
     dense = values.dense_order(*sizes.layout(val)[:2]) is not None
     return dense and not (val.is_conj() or val.is_neg())
+
+
+def shared(results):
+    """The memories that several of these nodes have."""
+    count = collections.Counter(traced(n).untyped_storage()._cdata for n in set(results)
+                                if traced(n) is not None and _has_memory(traced(n)))  # fmt: skip
+    return {memory for memory, nodes in count.items() if nodes > 1}
+
+
+def can_spread(sizes, node):
+    """Whether a copy can have the layout of the node's value: no elements share memory."""
+    val = traced(node)
+    shape, strides, _ = sizes.layout(val)
+    apart = all(s for n, s in zip(shape, strides) if n > 1) or 0 in shape
+    return apart and not (val.is_conj() or val.is_neg())
 
 
 class Spread:

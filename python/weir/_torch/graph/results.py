@@ -15,11 +15,13 @@ class Results:
     """The part of a Builder (build.py) that names results."""
 
     def _join_results(self):
-        """Converts complex results to single values."""
+        """Converts complex results, and what they are views of, to single values."""
         _, output = self._ends
         for node in fallback.pytree.tree_leaves(output.args[0]):
             if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
-                self.env[node] = self._joined(self.env[node])
+                for one in {node: None, places.origin(node): None}:
+                    if isinstance(self.env[one], pairs.Pair):
+                        self.env[one] = self._joined(self.env[one])
 
     def _plan_writes(self, examples):
         """Decides which arguments the graph itself writes to: all or none. Their memory must have
@@ -73,7 +75,9 @@ class Results:
         arguments = {n: i for i, n in enumerate(self.placeholders())}
         slots, outputs = {}, {}  # by memory, and by node
         leaves = fallback.pytree.tree_leaves(output.args[0])
-        for node in leaves[: len(leaves) - len(built.written)]:
+        leaves = leaves[: len(leaves) - len(built.written)]
+        self.shared_results = places.shared(leaves)
+        for node in leaves:
             if node not in outputs:
                 outputs[node] = self._output(built, node, arguments, slots)
             built.outputs.append(outputs[node])
@@ -94,13 +98,14 @@ class Results:
             return Output(argument=arguments[base], place=place)
         memory = places.traced(node).untyped_storage()._cdata
         if memory not in slots and self._can_hold(base):
-            slots[memory] = base, self._slot(built, base)
+            slots[memory] = base, self._slot(built, base), None
         if memory not in slots:
-            return Output(self._slot(built, node), place=places.Spread(self.sizes, node))
-        base, slot = slots[memory]
-        if node is base:
-            return Output(slot)
-        return Output(slot, place=places.Place(self.sizes, node, base))
+            if memory not in self.shared_results or not places.can_spread(self.sizes, base):
+                return Output(self._slot(built, node), spread=places.Spread(self.sizes, node))
+            slots[memory] = base, self._slot(built, base), places.Spread(self.sizes, base)
+        base, slot, spread = slots[memory]
+        place = None if node is base else places.Place(self.sizes, node, base)
+        return Output(slot, place=place, spread=spread)
 
     def _can_hold(self, node):
         """Whether memory allocated for the node's value has PyTorch's layout."""

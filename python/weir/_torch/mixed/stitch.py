@@ -91,10 +91,13 @@ class Stitcher(build.Builder):
         leaves = pytree.tree_leaves(output.args[0])
         self.leaves = leaves[: len(leaves) - len(self.written)]
         self.bases, self.output = {}, output
+        shared = places.shared(self.leaves)
         for node in self.leaves:
             if places.traced(node) is not None:
                 base = places.origin(node)
                 whole = base.op == "placeholder" or places.is_dense(self.sizes, base)
+                if places.traced(base).untyped_storage()._cdata in shared:
+                    whole = whole or places.can_spread(self.sizes, base)
                 self.bases[node] = base if whole else node
         self.needed = set(self.bases.values())
         self.needed |= {v for _, v in updates.values(self.module.graph, self.written)}
