@@ -276,7 +276,7 @@ TEST(procs, a_rank_that_counts_for_another_is_disconnected)
     struct weir__conn c;
     int port, fd = listen_on_loopback(&port);
 
-    CHECK_OK(weir__hub_start(fd, 2, "only friends know", &hub));
+    CHECK_OK(weir__hub_start(fd, 2, "only friends know", NULL, &hub));
     greet_hub(&c, port);
     CHECK(weir__conn_send(&c, WEIR__WIRE_CLOSES, &m, sizeof m));
     do
@@ -300,7 +300,7 @@ TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
     int port, probes = 0, fd = listen_on_loopback(&port);
     size_t n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
 
-    CHECK_OK(weir__hub_start(fd, 2, hello.token, &hub));
+    CHECK_OK(weir__hub_start(fd, 2, hello.token, NULL, &hub));
     CHECK(weir__conn_open(&c, reach(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
     while (probes < PROBES) {

@@ -402,11 +402,11 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     if (v->quick)
         return WEIR__STEP_HERE;
     *left = weir__ranks_one(p->self);
-    if (atomic_load(&c->failed) && weir__world_is_left(p->world)) {
-        weir__procs_break_over(
-            p, m, WEIR_EUNAVAILABLE,
-            "another rank has given up the call; the reason is unknown because rank 0 has left",
-            woken);
+    if (atomic_load(&c->failed) && !weir__world_is_linked(p->world)) {
+        weir__procs_break_over(p, m, WEIR_EUNAVAILABLE,
+                               "another rank has given up the call; the reason is unknown because "
+                               "no rank that joins the others can be reached",
+                               woken);
         return WEIR__STEP_BROKE;
     }
     if (atomic_load(&c->failed) ||

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/procs/hub.h"
+#include "comm/procs/hub/hub.h"
 
 static void list_ranks(const struct weir__ranks *ranks, char *text, size_t size)
 {
