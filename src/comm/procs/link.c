@@ -124,6 +124,8 @@ void weir__link_lose_hub(struct weir__world *w, enum weir__gone how, const char 
         weir__move_begin(w);
         return;
     }
+    if (w->conn.fd >= 0)
+        return; /* it has left, and its hub still says why gathers fail */
     weir__mutex_lock(&w->conn_lock);
     atomic_store(&w->alone, true);
     weir__mutex_unlock(&w->conn_lock);
@@ -145,7 +147,8 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
     }
 }
 
-/* From the hub, or with `from_hub` false from the one before it. False if the message is out of turn.
+/* From the hub, or with `from_hub` false from the one before it. False if the message is out of
+ * turn.
  */
 static bool take_message(struct weir__world *w, enum weir__wire_type type, const void *payload,
                          bool from_hub)
@@ -292,8 +295,8 @@ static void watch_hub(struct weir__world *w, char *payload)
         lose_hub_for(w, WEIR__GONE_DIED, "has been silent for too long");
 }
 
-/* The hub watches the ranks of its host. If it is on another host, each rank checks the ranks on its
- * own host, some per beat, and reports; if there is no hub that can be reached, for itself. */
+/* The hub watches the ranks of its host. If it is on another host, each rank checks the ranks on
+ * its own host, some per beat, and reports; if there is no hub that can be reached, for itself. */
 static void watch_peers(struct weir__world *w)
 {
     bool alone = w->move.state == WEIR__MOVES_NOWHERE;

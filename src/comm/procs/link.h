@@ -18,7 +18,8 @@ void *weir__link_main(void *world);
 /* Wakes the thread. */
 void weir__link_poke(struct weir__world *world);
 void weir__link_lose(struct weir__world *world, int rank, enum weir__gone how, const char *text);
-/* Every other rank is lost, or with `host` not 0 those of that host; then `text` follows "rank N". */
+/* Every other rank is lost, or with `host` not 0 those of that host; then `text` follows "rank N".
+ */
 void weir__link_lose_all(struct weir__world *world, uint64_t host, const char *text);
 /* The hub's rank is gone: moves to the next hub, at once or, if it has left, a little later. */
 void weir__link_lose_hub(struct weir__world *world, enum weir__gone how, const char *text);

@@ -1,9 +1,9 @@
 /* The way to the next hub, when the hub's rank is gone: hub/standby.c is its other end.
  *
- * Candidates are tried in the order of their numbers. Every rank comes to the same one: a lower rank
- * is passed over only if it is gone, or if it does not listen where all can reach it. This rank is a
- * candidate, too: then it takes over, and connects to itself. If the hub's rank has left in order,
- * its hub goes on for a moment, and ranks that leave soon need not move.
+ * Candidates are tried in the order of their numbers. Every rank comes to the same one: a lower
+ * rank is passed over only if it is gone, or if it does not listen where all can reach it. This
+ * rank is a candidate, too: then it takes over, and connects to itself. If the hub's rank has left
+ * in order, its hub goes on for a moment, and ranks that leave soon need not move.
  *
  * A candidate may not know yet that the hub is gone; then it holds the connection. If the others go
  * on without this rank, it refuses it. */
@@ -19,8 +19,8 @@
 
 enum { PAUSE_MS = 10 };
 #define SOON_NS UINT64_C(150000000)
-#define AGAIN_NS UINT64_C(20000000)    /* between two attempts to reach a rank */
-#define REACH_NS UINT64_C(700000000)   /* for a host to answer; as WEIR__CONN_REACH_MS */
+#define AGAIN_NS UINT64_C(20000000)      /* between two attempts to reach a rank */
+#define REACH_NS UINT64_C(700000000)     /* for a host to answer; as WEIR__CONN_REACH_MS */
 #define PATIENCE_NS UINT64_C(1000000000) /* with a rank that closes the connection at once */
 
 static bool is_near(const struct weir__world *w, int rank)
@@ -33,8 +33,7 @@ static bool is_candidate(const struct weir__world *w, int rank)
 {
     const struct weir__address *a = rank == w->rank ? &w->standby : &w->peers[rank].standby;
 
-    if (!a->family || atomic_load(&w->peers[rank].gone) ||
-        weir__ranks_has(&w->move.passed, rank))
+    if (!a->family || atomic_load(&w->peers[rank].gone) || weir__ranks_has(&w->move.passed, rank))
         return false;
     for (int i = 0; i < w->ranks && weir__address_is_loopback(a); i++)
         if (w->peers[i].host != w->peers[rank].host && !atomic_load(&w->peers[i].gone))
@@ -70,8 +69,7 @@ static void stay_alone(struct weir__world *w, const char *text)
 static void reach(struct weir__world *w)
 {
     struct weir__move *m = &w->move;
-    const struct weir__address *a =
-        m->to == w->rank ? &w->standby : &w->peers[m->to].standby;
+    const struct weir__address *a = m->to == w->rank ? &w->standby : &w->peers[m->to].standby;
     struct weir__wire_hello hello = weir__link_hello(w);
     int fd = weir__store_connect_to(a, w->standby.scope);
 
@@ -79,6 +77,7 @@ static void reach(struct weir__world *w)
     m->refused = fd < 0 && errno == ECONNREFUSED;
     if (fd < 0 || !weir__conn_open(&m->next, fd, WEIR__WIRE_MOST) ||
         !weir__conn_send(&m->next, WEIR__WIRE_HELLO, &hello, sizeof hello)) {
+        m->refused |= fd >= 0 && m->next.error == ECONNREFUSED;
         weir__conn_close(&m->next);
         m->retry_ns = weir__clock_ns() + AGAIN_NS;
     }
@@ -221,8 +220,8 @@ static void serve_next(struct weir__world *w, char *payload)
     if (n > 0 && type == WEIR__WIRE_WELCOME) {
         arrive(w, (const void *)payload);
     } else if (n > 0 && type == WEIR__WIRE_REFUSED) {
-        snprintf(text, sizeof text, "rank %d, which joins the ranks now, refused rank %d: %s", m->to,
-                 w->rank, refused->text);
+        snprintf(text, sizeof text, "rank %d, which joins the ranks now, refused rank %d: %s",
+                 m->to, w->rank, refused->text);
         weir__move_end(w, text);
     } else if (n || !open) {
         fail(w);
@@ -238,8 +237,8 @@ void weir__move_prepare_poll(struct weir__world *w, struct pollfd fds[WEIR__MOVE
     /* Another rank has lost the hub before this one. */
     fds[WEIR__MOVE_LISTENER] =
         (struct pollfd){.fd = atomic_load(&w->met) ? w->standby_fd : -1, .events = POLLIN};
-    fds[WEIR__MOVE_NEXT] = (struct pollfd){
-        .fd = next->fd, .events = (short)(POLLIN | (next->out_have ? POLLOUT : 0))};
+    fds[WEIR__MOVE_NEXT] =
+        (struct pollfd){.fd = next->fd, .events = (short)(POLLIN | (next->out_have ? POLLOUT : 0))};
     fds[WEIR__MOVE_OLD] = (struct pollfd){.fd = w->move.old.fd, .events = POLLIN};
 }
 

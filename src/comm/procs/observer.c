@@ -142,7 +142,8 @@ static bool read_reports(struct weir__observers *o, char *payload)
 
     while (!stopped && (n = weir__conn_next(&o->reports, &type, payload, &wrong)) > 0) {
         o->heard_ns = weir__clock_ns();
-        stopped = type == WEIR__WIRE_GONE && (int)gone->rank == o->hub && gone->how == WEIR__GONE_STOPPED;
+        stopped =
+            type == WEIR__WIRE_GONE && (int)gone->rank == o->hub && gone->how == WEIR__GONE_STOPPED;
         open &= stopped || type == WEIR__WIRE_PONG;
     }
     if (n < 0 || !open)

@@ -111,12 +111,12 @@ int weir__store_connect_to(const struct weir__address *address, uint32_t scope);
 
 struct weir__hub;
 struct weir__peer;
-/* `known` NULL: the first hub. Else the hub stands by until weir__hub_take_over; `known` is what its
- * rank knows of all ranks. */
+/* `known` NULL: the first hub. Else the hub stands by until weir__hub_take_over; `known` is what
+ * its rank knows of all ranks. */
 weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
                             const struct weir__peer *known, struct weir__hub **out);
-/* Makes rank `rank`, whose hub this is, the one that joins the ranks. `orderly`: the earlier one has
- * left. Called once. */
+/* Makes rank `rank`, whose hub this is, the one that joins the ranks. `orderly`: the earlier one
+ * has left. Called once. */
 void weir__hub_take_over(struct weir__hub *hub, int rank, bool orderly);
 void weir__hub_stop(struct weir__hub *hub);
 
@@ -146,7 +146,7 @@ struct weir__observers {
     bool begun;                /* for the hub of rank `hub` */
     int hub;
     bool lowest; /* this rank is the lowest of its host that is left, and starts the observer */
-    int tries; /* to open `reports` */
+    int tries;   /* to open `reports` */
     uint64_t heard_ns, tried_ns;
     int control; /* socket of the observer that this rank has started; -1 */
 };

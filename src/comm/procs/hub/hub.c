@@ -5,11 +5,11 @@
  * it within HELLO_NS is closed. If too many connections have not sent it yet, the oldest of them is
  * closed. A rank whose connection closes without a BYE is dead.
  *
- * If a rank of this host is silent for WEIR__HUB_DOUBT_NS, the hub reads its process state: stopped or dead.
- * To a silent rank of another host the hub sends a message, which that host's kernel must
+ * If a rank of this host is silent for WEIR__HUB_DOUBT_NS, the hub reads its process state: stopped
+ * or dead. To a silent rank of another host the hub sends a message, which that host's kernel must
  * acknowledge (wire.h); other ranks on that host report a stopped rank. Otherwise a silent rank is
- * not disconnected before SILENT_NS or WEIR__HUB_SILENT_FAR_NS: over the network, a rank that gets no CPU
- * cannot be distinguished from a stopped one. */
+ * not disconnected before SILENT_NS or WEIR__HUB_SILENT_FAR_NS: over the network, a rank that gets
+ * no CPU cannot be distinguished from a stopped one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ enum { STRANGERS = 16, LOOK_MS = 100 };
 #define HELLO_NS UINT64_C(2000000000)
 /* PROBE_NS + LOOK_MS + WEIR__CONN_REACH_MS is less than a second. */
 #define PROBE_NS UINT64_C(150000000)
-#define SILENT_NS UINT64_C(20000000000)    /* ranks on this host, whose state can be read */
+#define SILENT_NS UINT64_C(20000000000) /* ranks on this host, whose state can be read */
 
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *h, int rank)
 {

@@ -1,5 +1,6 @@
-/* Inside the hub: its ranks (hub.c), their gathers (gather.c), and how it takes over from an earlier
- * hub (standby.c). Only the hub's thread uses this data, except for `stop_ns` and `leads`. */
+/* Inside the hub: its ranks (hub.c), their gathers (gather.c), and how it takes over from an
+ * earlier hub (standby.c). Only the hub's thread uses this data, except for `stop_ns` and `leads`.
+ */
 #ifndef WEIR_COMM_PROCS_HUB_HUB_H
 #define WEIR_COMM_PROCS_HUB_HUB_H
 
@@ -11,8 +12,8 @@ struct weir__hub_peer {
     bool observes; /* an observer of the ranks of `host` */
     uint32_t pid;
     uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
-    bool left, moved; /* moved: another hub has the rank; this connection only receives */
-    bool held;        /* a rank, `wants`, that is answered when this hub leads */
+    bool left, moved;       /* moved: another hub has the rank; this connection only receives */
+    bool held;              /* a rank, `wants`, that is answered when this hub leads */
     int wants;
     struct weir__stop stop;
 };

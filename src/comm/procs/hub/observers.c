@@ -5,7 +5,8 @@
 #include "comm/procs/hub/hub.h"
 #include "comm/procs/observer.h"
 
-/* Starts the observer of the hub's own rank, when the first rank of another host asks for its reports. */
+/* Starts the observer of the hub's own rank, when the first rank of another host asks for its
+ * reports. */
 static void start_observer(struct weir__hub *h)
 {
     struct weir__watch_orders *orders;

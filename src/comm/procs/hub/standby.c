@@ -1,5 +1,5 @@
-/* Hubs that follow the first one. Every rank but rank 0 has a socket that listens, on the network by
- * which it reached rank 0 (store.c), and knows the address of every other's. When the hub's rank
+/* Hubs that follow the first one. Every rank but rank 0 has a socket that listens, on the network
+ * by which it reached rank 0 (store.c), and knows the address of every other's. When the hub's rank
  * has left, died or stopped, the lowest rank that is not gone takes over, and the others connect to
  * it (move.c).
  *
