@@ -81,8 +81,14 @@ static void end_gathers(struct weir__world *w, const char *key,
     weir__mutex_unlock(&w->conn_lock);
 }
 
-void weir__link_fail_gathers(struct weir__world *w, const char *text)
+void weir__link_be_alone(struct weir__world *w, const char *text)
 {
+    weir__mutex_lock(&w->conn_lock); /* a gather is ended here, or sees it */
+    if (!atomic_load(&w->alone))
+        snprintf(w->alone_text, sizeof w->alone_text, "%s", text);
+    atomic_store(&w->alone, true);
+    atomic_store(&w->moves, false);
+    weir__mutex_unlock(&w->conn_lock);
     end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
 }
 
@@ -126,10 +132,7 @@ void weir__link_lose_hub(struct weir__world *w, enum weir__gone how, const char 
     }
     if (w->conn.fd >= 0)
         return; /* it has left, and its hub still says why gathers fail */
-    weir__mutex_lock(&w->conn_lock);
-    atomic_store(&w->alone, true);
-    weir__mutex_unlock(&w->conn_lock);
-    weir__link_fail_gathers(w, text);
+    weir__link_be_alone(w, text);
 }
 
 static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
@@ -386,8 +389,8 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
     weir__mutex_lock(&w->conn_lock);
     wait.next = w->gathers;
     w->gathers = &wait;
-    sent = weir__conn_send(&w->conn, WEIR__WIRE_GATHER, &m, sizeof m) ||
-           (w->conn.fd < 0 && !atomic_load(&w->alone)); /* it is sent to the next hub */
+    /* If the connection has failed, the next hub gets it, or the link says why there is none. */
+    sent = weir__conn_send(&w->conn, WEIR__WIRE_GATHER, &m, sizeof m) || !atomic_load(&w->alone);
     weir__mutex_unlock(&w->conn_lock);
     weir__link_poke(w);
     while (sent && !atomic_load(&wait.state) && weir__clock_ns() < deadline)
@@ -401,9 +404,8 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
         return WEIR_OK;
     if (atomic_load(&wait.state) == 2)
         return weir__fail(wait.status, "%s", wait.text);
-    return weir__fail(sent ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE,
-                      "group '%s' did not form: the rank that joins the others %s", key,
-                      sent ? "did not answer in time" : "is gone");
+    return weir__fail(sent ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "group '%s' did not form: %s", key,
+                      sent ? "the rank that joins the others did not answer" : w->alone_text);
 }
 
 void weir__link_gather_again(struct weir__world *w)

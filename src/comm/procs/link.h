@@ -23,7 +23,8 @@ void weir__link_lose(struct weir__world *world, int rank, enum weir__gone how, c
 void weir__link_lose_all(struct weir__world *world, uint64_t host, const char *text);
 /* The hub's rank is gone: moves to the next hub, at once or, if it has left, a little later. */
 void weir__link_lose_hub(struct weir__world *world, enum weir__gone how, const char *text);
-void weir__link_fail_gathers(struct weir__world *world, const char *text);
+/* There is no hub from now on, which the text explains. Fails the gathers that wait. */
+void weir__link_be_alone(struct weir__world *world, const char *text);
 /* Sends the gathers that wait to the hub, which is a new one. Under conn_lock. */
 void weir__link_gather_again(struct weir__world *world);
 

@@ -58,11 +58,7 @@ static void stay_alone(struct weir__world *w, const char *text)
 {
     weir__conn_close(&w->move.next);
     w->move.state = WEIR__MOVES_NOWHERE;
-    weir__mutex_lock(&w->conn_lock); /* a gather is failed here, or sees it */
-    atomic_store(&w->alone, true);
-    atomic_store(&w->moves, false);
-    weir__mutex_unlock(&w->conn_lock);
-    weir__link_fail_gathers(w, text);
+    weir__link_be_alone(w, text);
 }
 
 /* Starts a connection to rank `to`. The HELLO is sent once it is established. */

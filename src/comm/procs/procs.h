@@ -208,6 +208,7 @@ struct weir__world {
     _Atomic bool leaves; /* this rank is about to leave: it does not move any more */
     _Atomic bool moves;  /* the link looks for the next hub */
     _Atomic bool alone;  /* there is no hub any more that this rank can reach */
+    char alone_text[WEIR__WIRE_TEXT + 100]; /* why; written before */
     int hub_rank;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
