@@ -24,14 +24,14 @@ static const char *const passed[] = {
     "MASTER_ADDR", "MASTER_PORT", NULL};
 
 struct launcher {
-    const char *family;       /* in what it says with --version */
+    const char *said[2];      /* either is in what it says with --version */
     const char *before_hosts; /* its option */
     const char *names[2];     /* its launchers, which are looked for in PATH */
     bool one_by_one;          /* -x NAME for each variable; else -genvlist A,B */
 };
 static const struct launcher launchers[] = {
-    {"Open MPI", "--host", {"mpirun", "mpirun.openmpi"}, true},
-    {"HYDRA", "-hosts", {"mpiexec.hydra", "mpirun"}, false},
+    {{"Open MPI", "open-mpi"}, "--host", {"mpirun", "mpirun.openmpi"}, true},
+    {{"HYDRA", "Hydra"}, "-hosts", {"mpiexec.hydra", "mpirun"}, false},
 };
 
 /* Reads "A:2,B:2", which is changed. Returns how many ranks there are; 0, after saying why, if it
@@ -69,8 +69,8 @@ static int count_slots(char *hosts, char *first, size_t size)
     return ranks;
 }
 
-/* True if the program, which is in PATH or a path, says that it is of that family. */
-static bool is_of(const char *program, const char *family)
+/* True if the program, which is in PATH or a path, says that it is that launcher. */
+static bool is_of(const char *program, const struct launcher *l)
 {
     char command[600], text[2000];
     size_t n;
@@ -84,7 +84,7 @@ static bool is_of(const char *program, const char *family)
     n = fread(text, 1, sizeof text - 1, out);
     text[n] = 0;
     pclose(out);
-    return strstr(text, family) != NULL;
+    return strstr(text, l->said[0]) || strstr(text, l->said[1]);
 }
 
 static const struct launcher *find_launcher(const char **program)
@@ -95,7 +95,7 @@ static const struct launcher *find_launcher(const char **program)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < (given ? 1 : 2); k++) {
             *program = given ? given : launchers[i].names[k];
-            if (is_of(*program, launchers[i].family))
+            if (is_of(*program, &launchers[i]))
                 return &launchers[i];
         }
     if (given)

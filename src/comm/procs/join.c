@@ -160,6 +160,7 @@ static void close_world(struct weir__world *w)
     weir__conn_close(&w->move.next);
     weir__conn_close(&w->move.old);
     weir__hub_stop(w->hub);
+    weir__free(w->told);
     if (w->standby_fd >= 0)
         close(w->standby_fd);
     if (w->wake_fd >= 0)

@@ -46,7 +46,12 @@ void weir__world_send_abort(struct weir__world *w, const char *key, weir_status 
 
     snprintf(m.key, sizeof m.key, "%s", key);
     snprintf(m.text, sizeof m.text, "%s", text);
-    send_to_hub(w, WEIR__WIRE_ABORT, &m, sizeof m);
+    weir__mutex_lock(&w->conn_lock);
+    if (w->told || (w->told = weir__calloc(WEIR__TOLD, sizeof *w->told)))
+        w->told[w->ntold++ % WEIR__TOLD] = m;
+    weir__conn_send(&w->conn, WEIR__WIRE_ABORT, &m, sizeof m);
+    weir__mutex_unlock(&w->conn_lock);
+    weir__link_poke(w);
 }
 
 void weir__world_send_close(struct weir__world *w, const char *key, int to, bool closes,
@@ -408,8 +413,10 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
                       sent ? "the rank that joins the others did not answer" : w->alone_text);
 }
 
-void weir__link_gather_again(struct weir__world *w)
+void weir__link_tell_again(struct weir__world *w)
 {
+    for (uint64_t i = 0; i < w->ntold && i < WEIR__TOLD; i++)
+        weir__conn_send(&w->conn, WEIR__WIRE_ABORT, &w->told[i], sizeof w->told[i]);
     for (struct weir__gather *g = w->gathers; g; g = g->next)
         if (!atomic_load(&g->state))
             weir__conn_send(&w->conn, WEIR__WIRE_GATHER, g->message, sizeof *g->message);

@@ -25,8 +25,9 @@ void weir__link_lose_all(struct weir__world *world, uint64_t host, const char *t
 void weir__link_lose_hub(struct weir__world *world, enum weir__gone how, const char *text);
 /* There is no hub from now on, which the text explains. Fails the gathers that wait. */
 void weir__link_be_alone(struct weir__world *world, const char *text);
-/* Sends the gathers that wait to the hub, which is a new one. Under conn_lock. */
-void weir__link_gather_again(struct weir__world *world);
+/* Sends this rank's aborts and the gathers that wait to the hub, which is a new one. Under
+ * conn_lock. */
+void weir__link_tell_again(struct weir__world *world);
 
 /* ---- join.c ---- */
 

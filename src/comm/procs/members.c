@@ -286,11 +286,7 @@ void weir__procs_tell_again(struct weir__world *w)
 {
     weir__mutex_lock(&w->lock);
     for (struct weir__procs_group *p = w->groups; p; p = p->next) {
-        if (!p->group)
-            continue;
-        if (atomic_load(&p->group->broken))
-            weir__world_send_abort(w, p->key, p->group->status, p->group->reason);
-        else if (w->engine->tell_again)
+        if (p->group && w->engine->tell_again && !atomic_load(&p->group->broken))
             w->engine->tell_again(p);
     }
     weir__mutex_unlock(&w->lock);

@@ -138,7 +138,7 @@ static void arrive(struct weir__world *w, const struct weir__wire_welcome *welco
     m->old = w->conn;
     w->conn = m->next;
     m->next = (struct weir__conn){.fd = -1};
-    weir__link_gather_again(w);
+    weir__link_tell_again(w);
     weir__mutex_unlock(&w->conn_lock);
     m->state = WEIR__MOVES_NOT;
     m->passed = (struct weir__ranks){{0}};

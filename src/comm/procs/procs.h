@@ -188,6 +188,8 @@ struct weir__peer {
     struct weir__stop stop;        /* as the link sees it */
 };
 
+enum { WEIR__TOLD = 32 };
+
 struct weir__world {
     int rank, ranks;
     struct weir__mutex lock;
@@ -222,6 +224,10 @@ struct weir__world {
     uint64_t quickest_ns;      /* the time of that ping; 0 after a move: the clock stays */
     /* Gathers that threads wait for, under conn_lock. */
     struct weir__gather *gathers;
+    /* The last aborts of this rank, which another hub is told again, under conn_lock. Their groups
+     * may have been destroyed. */
+    struct weir__wire_text *told; /* WEIR__TOLD of them; NULL before the first */
+    uint64_t ntold;
     struct weir__home *home; /* this rank's: its progress thread sleeps on the bell */
     const struct weir__engine *engine;
     struct weir__mpi *mpi;
