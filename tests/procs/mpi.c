@@ -200,6 +200,15 @@ TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_mpich)
 {
     mpi_run_well(&mpich, 4, "random");
 }
+TEST(procs_mpi, random_programs_in_place_and_on_reused_memory_run_by_open_mpi)
+{
+    mpi_run_well(&open_mpi, 4, "reuse");
+}
+TEST(procs_mpi, random_programs_in_place_and_on_reused_memory_run_by_mpich)
+{
+    setenv("KID_SEED", "2", 1);
+    mpi_run_well(&mpich, 4, "reuse");
+}
 TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_open_mpi)
 {
     mpi_run_well(&open_mpi, 4, "pairs");
