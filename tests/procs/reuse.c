@@ -3,7 +3,7 @@
  * have. */
 #include "kids.h"
 
-enum { RANKS = 4, ROWS = 24, COLUMNS = 130, GROUPS = 4, STREAMS = 3, STEPS = 240 };
+enum { RANKS = 4, ROWS = 24, COLUMNS = 1000, GROUPS = 4, STREAMS = 3, STEPS = 240 };
 
 static const int members[GROUPS][RANKS] = {{0, 1, 2, 3}, {0, 2}, {3, 1}, {2, 1, 0}};
 static const int sizes[GROUPS] = {4, 2, 2, 3};
@@ -100,7 +100,8 @@ static void step(weir_tensor *mine, weir_group *const *groups, uint64_t *seed, i
     static uint8_t in[RANKS][ROWS * COLUMNS], out[ROWS * COLUMNS];
     int g = (int)(draw(seed) % GROUPS), n = sizes[g], root = (int)(draw(seed) % (uint64_t)n);
     enum kind kind = (enum kind)(draw(seed) % KINDS);
-    int parts = kind == REDUCE || kind == BROADCAST ? 1 : n, rows = (int)(draw(seed) % 4);
+    int parts = kind == REDUCE || kind == BROADCAST ? 1 : n,
+        rows = (int)(draw(seed) % (parts > 1 ? 4 : 13));
     bool splits = kind == SCATTER || kind == EXCHANGE, joins = kind == GATHER || kind == EXCHANGE;
     struct part from = draw_part(seed, splits ? rows * parts : rows), to = from;
     bool in_place = parts == 1 && draw(seed) % 2;
