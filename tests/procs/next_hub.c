@@ -56,6 +56,12 @@ SCENARIO(heirs)
     CHECK_OK(weir_barrier(weir_group_self(world)));
     CHECK_OK(weir_device_sync(dev));
     say("joined\n");
+    if (getenv("KID_ONCE")) {
+        call_until_error(rest, dev, getenv("KID_LARGE") ? 1 << 16 : 10);
+        CHECK_OK(weir_group_destroy(rest));
+        leave(world, dev);
+        return;
+    }
     for (int i = 0; getenv("KID_LEAVE") ? i < 5 : !weir_group_state(world); i++)
         wait_ms(getenv("KID_LEAVE") ? 100 : 5);
     CHECK_OK(weir_group_split(rest, order, n, &(weir_group_options){.name = "again"}, &again));
@@ -133,6 +139,35 @@ TEST(procs, ranks_go_on_after_two_have_died_at_once)
     lose_in_turn(4, "2 3", "0 1", SIGKILL, 3, SIGKILL);
     lose_in_turn(5, "2 3 4", "1 0", SIGKILL, 2, SIGKILL);
     lose_in_turn(4, "2 3", "0 1", SIGSTOP, 2, SIGKILL);
+}
+
+/* Rank 0, which would say it, is lost with a rank of a group that rank 0 is not in. */
+static void lose_together(int signal_0, int victim, int signal_, const char *size)
+{
+    const char *extra[] = {"KID_REST=1 2 3", "KID_ONCE=1", size, NULL};
+    static const int rest[] = {1, 2, 3};
+    struct kids k;
+
+    test_note("rank 0 by signal %d and %d by %d, %s", signal_0, victim, signal_, size);
+    kids_start(&k, 4, "heirs", extra);
+    for (int i = 0; i < 4; i++)
+        kids_await(&k, i, i ? "ready" : "joined");
+    CHECK(!kill(k.pid[0], signal_0));
+    CHECK(!kill(k.pid[victim], signal_));
+    expect_named(&k, 3, rest, victim, signal_ == SIGSTOP ? "is stopped" : "died");
+    for (int i = 0; i <= victim; i += victim) {
+        kill(k.pid[i], SIGKILL);
+        kids_end(&k, i);
+    }
+}
+
+TEST(procs, ranks_lost_together_with_rank_0_are_named)
+{
+    static const int signals[] = {SIGKILL, SIGSTOP};
+
+    for (int i = 0; i < 8; i++)
+        lose_together(signals[i & 1], 1 + i % 3, signals[i >> 1 & 1],
+                      i & 4 ? "KID_LARGE=1" : "KID_SMALL=1");
 }
 
 /* WEIR_SOAK=200 for as many. */
