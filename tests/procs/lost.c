@@ -224,6 +224,8 @@ TEST(procs, ranks_that_are_lost_when_rank_0_has_left_are_named)
     lose_after_rank_0(SIGKILL, "rank 2 died", NULL);
     lose_after_rank_0(SIGKILL, "rank 2 died", large);
     lose_after_rank_0(SIGSTOP, "rank 2 is stopped", NULL);
+    lose_after_rank_0(SIGKILL, "rank 2 died", (const char *[]){"WEIR_STANDBY=0", NULL});
+    lose_after_rank_0(SIGSTOP, "rank 2 is stopped", (const char *[]){"WEIR_STANDBY=0", NULL});
 }
 
 TEST(procs, killed_rank_0_is_named_by_all_others)

@@ -26,6 +26,20 @@ static int read_ranks(const char *text, int *ranks)
     return n;
 }
 
+static weir_status sum_once(weir_group *g, weir_device *dev)
+{
+    weir_tensor *x = numbers(dev, 5, 1), *y = NULL;
+    weir_status st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
+
+    if (!st)
+        st = weir_stream_sync(weir_stream_default(dev));
+    if (!st)
+        expect_numbers(y, 5, weir_group_size(g), weir_group_size(g));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    return st;
+}
+
 /* KID_REST="1 2": these ranks go on in a group of their own. The others wait for their end, or
  * leave with KID_LEAVE. When the world is broken, or all others have left, the rest makes another
  * group, which needs a hub, and calls on it until there is an error. */
@@ -235,6 +249,41 @@ TEST(procs, each_rank_joins_the_others_until_it_dies)
     CHECK_STR(k.text[5], "rank 5");
 }
 
+/* One after the other leaves, in order and with pauses, while the rest makes groups and calls. */
+SCENARIO(leave_in_turn)
+{
+    weir_device *dev;
+    weir_group *g = join(&dev, NULL), *next;
+    int me = weir_rank_index(weir_group_self(g)), n = weir_group_size(g);
+    uint64_t seed = 9;
+
+    for (int gone = 0; gone < me; gone++) {
+        int order[16];
+
+        for (int i = 0; i + gone + 1 < n; i++)
+            order[i] = i + 1;
+        CHECK_OK(weir_group_split(g, order, n - gone - 1, NULL, &next));
+        CHECK_OK(weir_barrier(weir_group_self(g)));
+        CHECK_OK(weir_device_sync(dev));
+        CHECK_OK(weir_group_destroy(g));
+        g = next;
+        for (uint64_t i = draw(&seed) % 40; i; i--) {
+            CHECK_OK(sum_once(g, dev));
+            wait_ms(5);
+        }
+    }
+    if (me < n - 1) {
+        CHECK_OK(weir_barrier(weir_group_self(g)));
+        CHECK_OK(weir_device_sync(dev));
+    }
+    leave(g, dev);
+}
+
+TEST(procs, ranks_leave_in_turn_while_the_others_go_on)
+{
+    kids_run(8, "leave_in_turn", NULL);
+}
+
 /* Rank 1 of three, whose connection is cut, and rank 2 are in a group without rank 0. */
 SCENARIO(cut_rest)
 {
@@ -323,20 +372,6 @@ static void *end_self(void *user)
     nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
     kill(getpid(), signal_);
     return NULL;
-}
-
-static weir_status sum_once(weir_group *g, weir_device *dev)
-{
-    weir_tensor *x = numbers(dev, 5, 1), *y = NULL;
-    weir_status st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
-
-    if (!st)
-        st = weir_stream_sync(weir_stream_default(dev));
-    if (!st)
-        expect_numbers(y, 5, weir_group_size(g), weir_group_size(g));
-    weir_tensor_release(x);
-    weir_tensor_release(y);
-    return st;
 }
 
 /* KID_LOSE="RANK SIGNAL MICROSECONDS": that rank ends itself so long after it began to join. */
