@@ -19,7 +19,7 @@ static int read_ranks(const char *text, int *ranks)
 {
     int n = 0, used;
 
-    while (sscanf(text, "%d%n", &ranks[n], &used) == 1) {
+    while (n < MOST_KIDS && sscanf(text, "%d%n", &ranks[n], &used) == 1) {
         text += used;
         n++;
     }
@@ -47,7 +47,7 @@ SCENARIO(heirs)
 {
     weir_device *dev;
     weir_group *world = join(&dev, NULL), *rest, *again;
-    int me = weir_rank_index(weir_group_self(world)), ranks[16], order[16];
+    int me = weir_rank_index(weir_group_self(world)), ranks[MOST_KIDS], order[MOST_KIDS];
     int n = read_ranks(getenv("KID_REST"), ranks), self = -1;
 
     for (int i = 0; i < n; i++) {
@@ -105,7 +105,8 @@ static void lose_in_turn(int ranks, const char *rest, const char *first, int fir
 {
     char rest_text[60];
     const char *extra[] = {rest_text, first_signal ? "KID_STAYS=1" : "KID_LEAVE=1", NULL};
-    int rests[16], firsts[16], n = read_ranks(rest, rests), nfirst = read_ranks(first, firsts);
+    int rests[MOST_KIDS], firsts[MOST_KIDS], n = read_ranks(rest, rests),
+                                             nfirst = read_ranks(first, firsts);
     struct kids k;
 
     test_note("first %s by signal %d, then %d of %s by %d", first, first_signal, victim, rest,
