@@ -1,9 +1,11 @@
-/* `weir launch`: starts a program once for each rank, on this machine.
+/* `weir launch`: starts a program once for each rank, on this machine; on several see
+ * launch_hosts.c.
  *
  * The launcher opens the listening socket, which rank 0 inherits, creates the token, and waits.
  * When a rank fails, the launcher gives the others a moment to report their errors, then kills
  * them. */
 #include "commands.h"
+#include "launch.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -67,7 +69,7 @@ static void set_number(const char *name, long value)
     setenv(name, text, 1);
 }
 
-static bool set_token(void)
+bool weir_launch_set_token(void)
 {
     unsigned char bytes[16];
     char text[2 * sizeof bytes + 1];
@@ -175,59 +177,73 @@ static void describe_job(int port, int torch_port)
     set_number("MASTER_PORT", torch_port);
 }
 
-static bool names_hosts(int argc, char **argv)
+/* Reads -n N, -nN, --hosts LIST and --hosts=LIST up to the program's name, because options after it
+ * are the program's. Returns where the program's name is; -1 for another option. */
+static int read_options(int argc, char **argv, const char **count, const char **hosts)
 {
-    for (int i = 1; i < argc && *argv[i] == '-' && strcmp(argv[i], "--"); i++) {
-        if (!strncmp(argv[i], "--hosts", 7)) {
-            fputs(
-                "weir launch: --hosts: ranks are started on this machine only; on several by "
-                "mpirun, mpiexec or srun, with the files in examples/launch (docs/processes.md)\n",
-                stderr);
-            return true;
-        }
-        i += !strcmp(argv[i], "-n");
+    int i = 1;
+
+    while (i < argc && *argv[i] == '-') {
+        const char *word = argv[i++];
+
+        if (!strcmp(word, "--"))
+            break;
+        if (!strncmp(word, "--hosts=", 8))
+            *hosts = word + 8;
+        else if (!strcmp(word, "--hosts") && i < argc)
+            *hosts = argv[i++];
+        else if (!strcmp(word, "-n") && i < argc)
+            *count = argv[i++];
+        else if (!strncmp(word, "-n", 2) && word[2])
+            *count = word + 2;
+        else
+            return -1;
     }
-    return false;
+    return i;
 }
 
 int weir_cmd_launch(int argc, char **argv)
 {
-    const char *count = NULL;
+    const char *count = NULL, *hosts = NULL;
     const struct cli_option options[] = {
         {"-n", "RANKS", "how many processes", NULL, &count},
+        {"--hosts", "A:2,B:2", "machines, and how many ranks each; by mpirun or mpiexec", NULL,
+         &hosts},
         {NULL, NULL, NULL, NULL, NULL},
     };
     const struct cli_usage usage = {
         .command = "launch",
-        .synopsis = "-n RANKS PROGRAM [ARGUMENTS...]",
-        .about = "Runs the program once for each rank, on this machine. weir_group_join, and\n"
-                 "torch.distributed with init_method env://, find their peers by themselves.\n"
-                 "When a rank fails the others are ended, and its status is the command's.",
+        .synopsis = "-n RANKS [--hosts LIST] PROGRAM [ARGUMENTS...]",
+        .about =
+            "Runs the program once for each rank, on this machine. weir_group_join, and\n"
+            "torch.distributed with init_method env://, find their peers by themselves.\n"
+            "When a rank fails the others are ended, and its status is the command's.\n"
+            "With --hosts Open MPI's mpirun or MPICH's mpiexec.hydra (in PATH, or WEIR_MPIRUN)\n"
+            "starts the ranks; rank 0 is on the first machine, and listens there at WEIR_PORT.",
         .options = options,
         .examples = "  weir launch -n 4 ./program\n"
-                    "  weir launch -n 2 python3 train.py --steps 50\n",
+                    "  weir launch -n 2 python3 train.py --steps 50\n"
+                    "  weir launch --hosts node0:4,node1:4 ./program\n",
         .max_words = 0,
     };
     struct sigaction action = {.sa_handler = on_signal};
-    int listener, port, torch_port, first = 1, status, words;
+    int listener, port, torch_port, status, words;
+    int first = read_options(argc, argv, &count, &hosts);
     char *end;
 
-    if (names_hosts(argc, argv))
-        return EXIT_USAGE;
-    /* Options after the program's name belong to the program. */
-    if (argc > 1 && !strcmp(argv[1], "-n") && argc > 2) {
-        count = argv[2];
-        first = 3;
-    } else if (argc > 1 && !strncmp(argv[1], "-n", 2) && argv[1][2]) {
-        count = argv[1] + 2;
-        first = 2;
-    }
-    if (first < argc && !strcmp(argv[first], "--"))
-        first++;
-    if (!count) {
+    if (first < 0 || (first >= argc && !count && !hosts)) {
         if ((status = cli_parse(&usage, argc > 2 ? 2 : argc, argv, &words)) >= 0)
             return status;
+        first = argc;
+    }
+    if (!count && !hosts) {
         fputs("weir launch: how many ranks? -n RANKS\ntry: weir launch --help\n", stderr);
+        return EXIT_USAGE;
+    }
+    if (hosts && first < argc)
+        return weir_launch_on_hosts(hosts, count, argv + first);
+    if (first >= argc) {
+        fputs("weir launch: which program?\ntry: weir launch --help\n", stderr);
         return EXIT_USAGE;
     }
     nranks = (int)strtol(count, &end, 10);
@@ -235,11 +251,8 @@ int weir_cmd_launch(int argc, char **argv)
         fprintf(stderr, "weir launch: -n %s is out of range: 1..%d\n", count, WEIR_MAX_RANKS);
         return EXIT_USAGE;
     }
-    if (first >= argc) {
-        fputs("weir launch: which program?\ntry: weir launch --help\n", stderr);
-        return EXIT_USAGE;
-    }
-    if ((listener = listen_here(&port)) < 0 || !keep_port(&torch_port) || !set_token()) {
+    if ((listener = listen_here(&port)) < 0 || !keep_port(&torch_port) ||
+        !weir_launch_set_token()) {
         fprintf(stderr, "weir launch: cannot listen on 127.0.0.1 for the ranks: %s\n",
                 strerror(errno));
         return EXIT_FAILED;

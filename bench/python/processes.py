@@ -116,6 +116,9 @@ def overlap_rank():
         if os.environ["WEIR_RANK"] == "0":
             print(json.dumps({"skipped": "a rank has one core: both want it"}), flush=True)
         return
+    if os.environ.get("BENCH_BOUND"):
+        rank = int(os.environ["WEIR_RANK"])
+        os.sched_setaffinity(0, places(int(os.environ["BENCH_CORES"]))[rank * share : (rank + 1) * share])
     group = weir._C.Group(f"cpu:cores={share}")
     device = group.device
     a = weir.ones((256, 256), device=device)
@@ -157,15 +160,21 @@ def overlap_rank():
 
 
 def cores():
-    """How many there are that share nothing but memory: hardware threads of one core are one."""
-    found = set()
-    for cpu in os.sched_getaffinity(0):
+    """The hardware threads of each core, which share all but memory with no other core."""
+    found = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
         try:
-            siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-            found.add(siblings.read_text())
+            siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text()
         except OSError:
-            found.add(cpu)
-    return len(found)
+            siblings = cpu
+        found.setdefault(siblings, []).append(cpu)
+    return list(found.values())
+
+
+def places(used):
+    """So many hardware threads, of cores of their own as far as there are any; threads of a core side by side."""
+    found = cores()
+    return [core[0] for core in found][:used] if used <= len(found) else sum(found, [])[:used]
 
 
 def be_rank(subject):
@@ -265,13 +274,15 @@ def main():
     report = {"all_reduce": [row for n in compared for row in compare(n, subjects(n, given.targets))], "overlap": []}
     print("\na chain of products beside an all-reduce of 16 MiB, microseconds")
     threads = len(os.sched_getaffinity(0))
-    print(f"  {threads} hardware threads, {cores()} cores")
-    for n, used in [(n, used) for n in counts for used in sorted({threads, cores(), threads // 2})]:
-        (row,) = start(weir_command(), "overlap", {"BENCH_CORES": str(used)}, n)
-        report["overlap"].append(row | {"ranks": n, "threads": used})
+    print(f"  {threads} hardware threads, {len(cores())} cores; bound: each rank to its own")
+    configurations = [(n, used) for n in counts for used in sorted({threads, len(cores()), threads // 2})]
+    for n, used, bound in [(*c, bound) for c in configurations for bound in ("", "1")]:
+        (row,) = start(weir_command(), "overlap", {"BENCH_CORES": str(used), "BENCH_BOUND": bound}, n)
+        report["overlap"].append(row | {"ranks": n, "threads": used, "bound": bool(bound)})
         if "skipped" in row:
             print(f"  {n} ranks on {used} threads: not measured: {row['skipped']}")
             continue
+        used = f"{used} bound" if bound else used
         met = "met" if row["ratio"] <= 1.1 else "missed"
         print(f"  {n} ranks on {used} threads: products {row['products_us']:.0f}, all-reduce {row['all_reduce_us']:.0f}, "
               f"both {row['both_us']:.0f}: {row['ratio']:.2f} times the longer one, {met}")

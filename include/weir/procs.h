@@ -47,8 +47,12 @@
  * Errors. A rank that dies, is stopped, loses its connection, fails, or makes another call than its
  * peers breaks the group on all ranks within a second. The error on their streams names the rank,
  * the call and both sides. A rank that does not arrive is named after the timeout. A rank that has
- * left (weir_group_destroy) breaks the group as soon as another rank waits for it. After rank 0 has
- * left, nothing watches the remaining ranks.
+ * left (weir_group_destroy) breaks the group as soon as another rank waits for it. Groups without a
+ * rank that is gone go on, and others can be split from them, also when rank 0, which joined the
+ * ranks, is gone: the lowest rank that is left takes over. For that every rank listens at the
+ * address by which it reached rank 0, on a port that the system chooses, for ranks that know the
+ * token. With WEIR_STANDBY=0 it does not, and then nothing watches ranks of other hosts when rank 0
+ * is gone.
  */
 #ifndef WEIR_PROCS_H
 #define WEIR_PROCS_H

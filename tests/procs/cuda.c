@@ -26,6 +26,7 @@ TEST(procs_cuda, collectives_of_processes_on_gpus_give_the_bits_of_one_process)
 TEST(procs_cuda, random_programs_of_sub_groups_on_several_streams_run_on_gpus)
 {
     run_well(4, "random");
+    run_well(4, "reuse");
 }
 TEST(procs_cuda, sends_receives_batches_and_graphs_run_on_gpus)
 {

@@ -63,6 +63,9 @@ void say(const char *format, ...) WEIR_PRINTF(1, 2);
 void leave(weir_group *group, weir_device *dev);
 /* All-reduces of n floats until there is an error, and says it; "ready" after some. */
 void call_until_error(weir_group *group, weir_device *dev, int64_t n);
+/* With KID_STAY=N until N ranks have said what they have to: a launcher may end all of them, or
+ * wake one that is stopped, when the first ends. */
+void stay_for_others(void);
 /* A plan that sums n floats over the ranks, and the sums, so many times. */
 weir_plan *plan_of_sums(weir_rank *rank, weir_device *dev, int64_t n, int times);
 

@@ -200,6 +200,15 @@ TEST(procs_mpi, random_programs_of_sub_groups_on_several_streams_run_by_mpich)
 {
     mpi_run_well(&mpich, 4, "random");
 }
+TEST(procs_mpi, random_programs_in_place_and_on_reused_memory_run_by_open_mpi)
+{
+    mpi_run_well(&open_mpi, 4, "reuse");
+}
+TEST(procs_mpi, random_programs_in_place_and_on_reused_memory_run_by_mpich)
+{
+    setenv("KID_SEED", "2", 1);
+    mpi_run_well(&mpich, 4, "reuse");
+}
 TEST(procs_mpi, sends_receives_batches_and_graphs_run_by_open_mpi)
 {
     mpi_run_well(&open_mpi, 4, "pairs");
@@ -275,7 +284,8 @@ TEST_TIMEOUT(procs_mpi, two_hosts_joined_by_mpich_give_the_bits_of_one_process, 
 }
 
 /* Open MPI goes on to wait for what it has lost: ranks write to a file. `say` of them say it. */
-static void lose_far(int ranks, const char *variable, const char *value, int say, const char *what)
+static void lose_far_in(const char *scenario, int ranks, const char *variable, const char *value,
+                        int say, const char *what)
 {
     char text[8000], log[60], stay[8];
 
@@ -284,10 +294,16 @@ static void lose_far(int ranks, const char *variable, const char *value, int say
     snprintf(log, sizeof log, "/tmp/weir-test-mpi-%d", (int)getpid());
     setenv("KID_LOG", log, 1);
     setenv(variable, value, 1);
-    mpi_launch(&open_mpi_far, ranks, "calls", text, sizeof text);
-    test_note("%.600s", text);
+    mpi_launch(&open_mpi_far, ranks, scenario, text, sizeof text);
+    test_note("%s %s: %.600s", variable, value, text);
     CHECK_EQ(count_lines(log, what, say), say);
     unlink(log);
+    unsetenv(variable);
+}
+
+static void lose_far(int ranks, const char *variable, const char *value, int say, const char *what)
+{
+    lose_far_in("calls", ranks, variable, value, say, what);
 }
 
 TEST_TIMEOUT(procs_mpi, ranks_on_two_hosts_whose_cable_is_cut_name_the_other_side, 120)
@@ -310,6 +326,33 @@ TEST_TIMEOUT(procs_mpi, stopped_rank_0_is_named_on_another_host, 120)
 {
     lose_far(2, "TWO_HOSTS_STOP", "0", 1, "rank 0 is stopped (by a signal or a debugger)");
     lose_far(4, "TWO_HOSTS_STOP", "0", 3, "rank 0 is stopped (by a signal or a debugger)");
+}
+
+/* The ranks of KID_REST go on when the others have left. Half of the ranks are on either host. */
+static void lose_far_later(int ranks, const char *rest, const char *variable, const char *value,
+                           int say, const char *what)
+{
+    setenv("KID_REST", rest, 1);
+    setenv("KID_LEAVE", "1", 1);
+    lose_far_in("heirs", ranks, variable, value, say, what);
+}
+
+TEST_TIMEOUT(procs_mpi, ranks_of_other_hosts_are_watched_after_rank_0_has_left, 240)
+{
+    static const char stopped[] = "is stopped (by a signal or a debugger)";
+
+    lose_far_later(4, "1 2 3", "TWO_HOSTS_STOP", "3", 2, stopped); /* by its neighbour, rank 2 */
+    lose_far_later(3, "1 2", "TWO_HOSTS_STOP", "2", 1, stopped);   /* alone on its host */
+    lose_far_later(3, "1 2", "TWO_HOSTS_STOP", "1", 1, stopped);   /* it joins the ranks now */
+    lose_far_later(4, "2 3", "TWO_HOSTS_STOP", "3", 1, stopped);   /* nobody is left there */
+    lose_far_later(3, "1 2", "TWO_HOSTS_CUT", "1", 2, "is out of reach: its host does not answer");
+}
+
+/* The observer of that host ends with the rank that has started it. */
+TEST_TIMEOUT(procs_mpi, a_rank_that_is_left_alone_on_its_host_is_watched, 120)
+{
+    lose_far_later(4, "0 3", "TWO_HOSTS_STOP", "3", 1, "is stopped (by a signal or a debugger)");
+    lose_far_later(4, "1 3", "TWO_HOSTS_STOP", "3", 1, "is stopped (by a signal or a debugger)");
 }
 
 TEST(procs_mpi, a_program_that_has_started_mpi_keeps_using_it)

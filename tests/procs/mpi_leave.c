@@ -202,3 +202,13 @@ TEST(procs_mpi, a_rank_that_miscounts_what_it_sent_breaks_the_group)
         "group 'world': rank 1 says that it has sent 0 messages, but 0 have arrived and it has "
         "announced 1000 before");
 }
+
+/* The rank that joins them is another one each time. */
+TEST(procs_mpi, ranks_leave_in_turn_by_open_mpi_while_the_others_go_on)
+{
+    mpi_run_well(&open_mpi, 5, "leave_in_turn");
+}
+TEST(procs_mpi, ranks_leave_in_turn_by_mpich_while_the_others_go_on)
+{
+    mpi_run_well(&mpich, 5, "leave_in_turn");
+}

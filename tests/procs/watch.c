@@ -305,7 +305,7 @@ TEST(procs, the_hub_accepts_reports_of_stopped_ranks_only_from_their_own_host)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
     greet(&lines[0], &at, WEIR__LINE_TO_HUB, far, secret); /* rank 1 has not come */
     CHECK_EQ(await(&lines[0], WEIR__WIRE_PONG, payload), 0);
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
@@ -342,7 +342,7 @@ TEST(procs, a_silent_rank_is_kept_while_its_observer_does_not_report_it)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
     greet(&line, &at, WEIR__LINE_TO_HUB, far, secret);
@@ -367,7 +367,7 @@ SCENARIO(stopped_hub)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
     say("%d\n", ntohs(at.sin_port));

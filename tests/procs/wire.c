@@ -38,6 +38,7 @@ static size_t random_message(char *to, uint64_t *seed)
         0,
         sizeof(struct weir__wire_close),
         sizeof(struct weir__wire_close),
+        0,
     };
     static char payload[WEIR__WIRE_MOST];
     unsigned type = draw(seed) % weir__countof(sizes);
@@ -276,7 +277,7 @@ TEST(procs, a_rank_that_counts_for_another_is_disconnected)
     struct weir__conn c;
     int port, fd = listen_on_loopback(&port);
 
-    CHECK_OK(weir__hub_start(fd, 2, "only friends know", &hub));
+    CHECK_OK(weir__hub_start(fd, 2, "only friends know", NULL, &hub));
     greet_hub(&c, port);
     CHECK(weir__conn_send(&c, WEIR__WIRE_CLOSES, &m, sizeof m));
     do
@@ -284,6 +285,60 @@ TEST(procs, a_rank_that_counts_for_another_is_disconnected)
     while (weir__conn_fill(&c)); /* until it is closed */
     weir__hub_stop(hub);
     weir__conn_close(&c);
+}
+
+/* Connections that know the token send anything, in any order, to a hub that stands by and then
+ * takes over: it disconnects them, and goes on. */
+TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
+{
+    enum { N = 4, CONNECTIONS = 6, STEPS = 4000 / TEST_SLOWDOWN };
+    struct weir__peer *known = calloc(N, sizeof *known);
+    static char bytes[WEIR__WIRE_MOST], drained[4096];
+    struct weir__wire_hello hello = {.ranks = N, .token = "only friends know"};
+    int port, fd = listen_on_loopback(&port), lines[CONNECTIONS];
+    struct weir__hub *hub;
+    uint64_t seed = 21;
+
+    CHECK(known);
+    for (int i = 0; i < N; i++) {
+        known[i].pid = (uint32_t)getpid();
+        known[i].host = weir__host_id() ^ (uint64_t)(i & 2);
+    }
+    strcpy(known[0].text, "rank 0 died");
+    atomic_store(&known[0].gone, WEIR__GONE_DIED);
+    CHECK_OK(weir__hub_start(fd, N, hello.token, known, &hub));
+    for (int i = 0; i < CONNECTIONS; i++)
+        lines[i] = reach(port);
+    for (int i = 0; i < STEPS; i++) {
+        int *line = &lines[draw(&seed) % CONNECTIONS];
+        size_t n;
+
+        if (i == STEPS / 4)
+            weir__hub_take_over(hub, 1, false);
+        if (draw(&seed) % 8) {
+            n = random_message(bytes, &seed);
+        } else { /* the connection's next life */
+            close(*line);
+            *line = reach(port);
+            hello.rank = (uint32_t)(draw(&seed) % N);
+            hello.line = (uint32_t)(draw(&seed) % 4 ? WEIR__LINE_RANK : draw(&seed) % 3);
+            hello.host = known[hello.rank].host;
+            hello.pid = (uint32_t)getpid();
+            n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+        }
+        send(*line, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (recv(*line, drained, sizeof drained, MSG_DONTWAIT) > 0)
+            ;
+    }
+    for (int i = 0; i < CONNECTIONS; i++)
+        close(lines[i]);
+    fd = reach(port); /* it still answers */
+    hello.line = WEIR__LINE_RANK;
+    strcpy(hello.token, "everybody knows");
+    CHECK(send(fd, bytes, message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
+    CHECK(drain(fd, bytes, sizeof bytes) > 0);
+    weir__hub_stop(hub);
+    free(known);
 }
 
 /* A process that gets no processor says nothing for a while, and its system answers for it. */
@@ -300,7 +355,7 @@ TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
     int port, probes = 0, fd = listen_on_loopback(&port);
     size_t n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
 
-    CHECK_OK(weir__hub_start(fd, 2, hello.token, &hub));
+    CHECK_OK(weir__hub_start(fd, 2, hello.token, NULL, &hub));
     CHECK(weir__conn_open(&c, reach(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
     while (probes < PROBES) {

@@ -1,7 +1,10 @@
 """torch.distributed over weir, between real processes."""
 
+import ast
 import os
 import pathlib
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -130,6 +133,96 @@ def test_launch_ends_with_the_status_of_the_rank_that_fails():
     assert "rank 1 ended with status 7" in done.stderr
     assert launch("-n", "0", "true").returncode == 2
     assert launch("-n", "2").returncode == 2
-    for words in (["--hosts", "a,b", "-n", "2", "true"], ["-n", "2", "--hosts=a,b", "true"]):
-        refused = launch(*words)
-        assert refused.returncode == 2 and "mpirun, mpiexec or srun" in refused.stderr
+
+
+def fake_launcher(folder, name, version):
+    """A program of that name that says what it is, or prints its command line and what it would pass on."""
+    script = folder / name
+    script.write_text(
+        f"""#!{sys.executable}
+import os, sys
+if sys.argv[1:] == ["--version"]:
+    print("{version}")
+else:
+    print(sys.argv[1:])
+    print({{name: os.environ[name] for name in ("WEIR_STORE", "WEIR_TOKEN", "WEIR_ENGINE", "MASTER_ADDR")}})
+"""
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    "name, version, hosts, names",
+    [
+        ("mpirun", "mpirun (Open MPI) 5.0.11", "--host", "-x WEIR_STORE -x WEIR_TOKEN -x WEIR_ENGINE"),
+        ("mpiexec.hydra", "HYDRA build details:", "-hosts", "-genvlist WEIR_STORE,WEIR_TOKEN,WEIR_ENGINE"),
+    ],
+)
+def test_launch_on_hosts_runs_the_launcher_of_the_mpi_that_is_there(tmp_path, name, version, hosts, names):
+    fake = fake_launcher(tmp_path, name, version)
+    environment = {**os.environ, "WEIR_MPIRUN": fake, "WEIR_PORT": "4321"}
+    environment.pop("WEIR_ENGINE", None)
+    done = launch("--hosts", "a:2,b-1.c:3", "-n", "4", "prog", "-n", "7", env=environment)
+    assert done.returncode == 0, done.stderr
+    command, passed = (ast.literal_eval(line) for line in done.stdout.splitlines())
+    assert command[:4] == [hosts, "a:2,b-1.c:3", "-n", "4"] and command[-4:] == ["sh", "prog", "-n", "7"]
+    assert names in " ".join(command)
+    assert passed["WEIR_STORE"] == "a:4321" and passed["MASTER_ADDR"] == "a" and passed["WEIR_ENGINE"] == "mpi"
+    assert len(passed["WEIR_TOKEN"]) == 32 and passed["WEIR_TOKEN"] not in " ".join(command)
+    assert launch("--hosts=a:2,b", "prog", env=environment).stdout.startswith(f"['{hosts}', 'a:2,b', '-n', '3'")
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--hosts", "a;b", "true"], "'a;b' is not a machine"),
+        (["--hosts", "a:2,-b", "true"], "'-b' is not a machine"),
+        (["--hosts", "a:0", "true"], "'a:0' is not a machine"),
+        (["--hosts", "a,", "true"], "'' is not a machine"),
+        (["-n", "4", "--hosts=a:2,b", "true"], "-n 4 is out of range: --hosts names room for 1..3 ranks"),
+        (["--hosts", "a"], "which program?"),
+    ],
+)
+def test_launch_on_hosts_refuses_what_is_not_a_list_of_machines(words, said):
+    refused = launch(*words)
+    assert refused.returncode == 2 and said in refused.stderr
+
+
+def test_launch_on_hosts_says_what_to_do_where_there_is_no_mpi(tmp_path):
+    refused = launch("--hosts", "a,b", "true", env={**os.environ, "PATH": str(tmp_path)})
+    assert refused.returncode == 2 and "install one on every machine, name it in WEIR_MPIRUN" in refused.stderr
+
+
+SUMS = """
+import torch
+from torch import distributed as dist
+import weir.distributed
+dist.init_process_group("weir")
+x = torch.arange(4.0) + dist.get_rank()
+dist.all_reduce(x)
+assert x.tolist() == [1, 3, 5, 7], x
+dist.destroy_process_group()
+"""
+
+
+def test_pytorch_runs_on_machines_joined_by_open_mpi(tmp_path):
+    launcher = shutil.which("mpirun.openmpi")
+    if not launcher:
+        pytest.skip("mpirun.openmpi is not in PATH")
+    (tmp_path / "mpirun").symlink_to(launcher)
+    (tmp_path / "hosts").write_text("localhost slots=2\n")
+    ports = []
+    for _ in range(3):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(str(min(free.getsockname()[1], 65534)))
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "WEIR_MPIRUN": launcher}
+    environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "MASTER_PORT": ports[0]}
+    script = RANK.parents[2] / "examples" / "launch" / "mpirun.sh"
+    command = [script, tmp_path / "hosts", "2", sys.executable, "-c", SUMS]
+    done = subprocess.run(command, env=environment | {"WEIR_PORT": ports[1]}, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    done = launch("--hosts", "localhost:2", sys.executable, "-c", SUMS, env=environment | {"WEIR_PORT": ports[2]})
+    assert done.returncode == 0, done.stderr

@@ -100,6 +100,9 @@ struct weir__engine {
      * world->lock. NULL if `quit` is. */
     void (*see_close)(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
                       struct weir__participant **woken);
+    /* This rank has another hub: sends again what it has said by weir__world_send_close. Under
+     * world->lock. NULL if `quit` is. */
+    void (*tell_again)(struct weir__procs_group *p);
     /* Completes the visit, whose record is filled. False, with the thread's error set, on failure.
      * Takes no lock. */
     bool (*show)(struct weir__procs_group *p, struct weir__visit *visit,

@@ -42,13 +42,3 @@ void weir__procs_say_gone(const struct weir__procs_group *p, int rank, char *tex
     else
         snprintf(text, size, "rank %d of the group: %s", rank, peer->text);
 }
-
-bool weir__world_is_linked(struct weir__world *w)
-{
-    bool linked;
-
-    weir__mutex_lock(&w->conn_lock);
-    linked = w->conn.fd >= 0;
-    weir__mutex_unlock(&w->conn_lock);
-    return linked;
-}

@@ -1,35 +1,30 @@
-/* A rank's connection to the hub; joining and leaving a world. */
+/* A rank's connection to the hub: the thread that serves it, and gathers. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/thread.h"
+#include "comm/procs/link.h"
 #include "comm/procs/observer.h"
 #include "trace/record/trace.h"
 
 enum { BEAT_MS = 100, WATCHED = 64 /* peers whose state is checked per beat */ };
-#define HUB_STOPPED "rank 0 is stopped (by a signal or a debugger)"
+enum { OBSERVERS = 2, MOVES = OBSERVERS + WEIR__OBSERVER_LINES }; /* places in what is polled */
 #define PROBE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(400000000)
-#define SILENT_NS UINT64_C(20000000000)
-#define SILENT_FAR_NS UINT64_C(5000000000)
 
 /* A gather that a thread waits for; `state` is its futex. */
 struct weir__gather {
     struct weir__gather *next;
-    const char *key;
+    const struct weir__wire_gather *message;
     struct weir__wire_gathered *all;
     _Atomic uint32_t state; /* 0: waits, 1: gathered, 2: failed */
     weir_status status;
     char text[WEIR__WIRE_TEXT];
 };
 
-static void poke(struct weir__world *w)
+void weir__link_poke(struct weir__world *w)
 {
     (void)!write(w->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
@@ -41,7 +36,7 @@ static void send_to_hub(struct weir__world *w, enum weir__wire_type type, const 
     weir__mutex_lock(&w->conn_lock);
     weir__conn_send(&w->conn, type, payload, size);
     weir__mutex_unlock(&w->conn_lock);
-    poke(w);
+    weir__link_poke(w);
 }
 
 void weir__world_send_abort(struct weir__world *w, const char *key, weir_status status,
@@ -51,7 +46,12 @@ void weir__world_send_abort(struct weir__world *w, const char *key, weir_status 
 
     snprintf(m.key, sizeof m.key, "%s", key);
     snprintf(m.text, sizeof m.text, "%s", text);
-    send_to_hub(w, WEIR__WIRE_ABORT, &m, sizeof m);
+    weir__mutex_lock(&w->conn_lock);
+    if (w->told || (w->told = weir__calloc(WEIR__TOLD, sizeof *w->told)))
+        w->told[w->ntold++ % WEIR__TOLD] = m;
+    weir__conn_send(&w->conn, WEIR__WIRE_ABORT, &m, sizeof m);
+    weir__mutex_unlock(&w->conn_lock);
+    weir__link_poke(w);
 }
 
 void weir__world_send_close(struct weir__world *w, const char *key, int to, bool closes,
@@ -72,7 +72,7 @@ static void end_gathers(struct weir__world *w, const char *key,
 {
     weir__mutex_lock(&w->conn_lock);
     for (struct weir__gather *g = w->gathers; g; g = g->next) {
-        if ((key && strcmp(g->key, key)) || atomic_load(&g->state))
+        if ((key && strcmp(g->message->key, key)) || atomic_load(&g->state))
             continue;
         if (all) {
             memcpy(g->all, all, weir__wire_gathered_size(&all->members));
@@ -86,7 +86,18 @@ static void end_gathers(struct weir__world *w, const char *key,
     weir__mutex_unlock(&w->conn_lock);
 }
 
-static void lose(struct weir__world *w, int rank, enum weir__gone how, const char *text)
+void weir__link_be_alone(struct weir__world *w, const char *text)
+{
+    weir__mutex_lock(&w->conn_lock); /* a gather is ended here, or sees it */
+    if (!atomic_load(&w->alone))
+        snprintf(w->alone_text, sizeof w->alone_text, "%s", text);
+    atomic_store(&w->alone, true);
+    atomic_store(&w->moves, false);
+    weir__mutex_unlock(&w->conn_lock);
+    end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
+}
+
+void weir__link_lose(struct weir__world *w, int rank, enum weir__gone how, const char *text)
 {
     struct weir__peer *p = &w->peers[rank];
 
@@ -98,14 +109,35 @@ static void lose(struct weir__world *w, int rank, enum weir__gone how, const cha
     weir__procs_see_gone(w, rank);
 }
 
-static void lose_hub(struct weir__world *w, enum weir__gone how, const char *text)
+void weir__link_lose_all(struct weir__world *w, uint64_t host, const char *what)
 {
-    weir__mutex_lock(&w->conn_lock);
-    weir__conn_close(&w->conn);
-    weir__mutex_unlock(&w->conn_lock);
-    if (!atomic_load(&w->stop))
-        lose(w, 0, how, text);
-    end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
+    char text[300];
+
+    for (int i = 0; i < w->ranks; i++)
+        if (i != w->rank && (!host || w->peers[i].host == host)) {
+            if (host)
+                snprintf(text, sizeof text, "rank %d %s", i, what);
+            weir__link_lose(w, i, WEIR__GONE_DIED, host ? text : what);
+        }
+}
+
+void weir__link_lose_hub(struct weir__world *w, enum weir__gone how, const char *text)
+{
+    if (how != WEIR__GONE_LEFT) {
+        weir__mutex_lock(&w->conn_lock);
+        weir__conn_close(&w->conn);
+        weir__mutex_unlock(&w->conn_lock);
+    }
+    if (atomic_load(&w->stop))
+        return;
+    weir__link_lose(w, w->hub_rank, how, text);
+    if (atomic_load(&w->met)) {
+        weir__move_begin(w);
+        return;
+    }
+    if (w->conn.fd >= 0)
+        return; /* it has left, and its hub still says why gathers fail */
+    weir__link_be_alone(w, text);
 }
 
 static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
@@ -123,14 +155,19 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
     }
 }
 
-static void take_message(struct weir__world *w, enum weir__wire_type type, const void *payload)
+/* From the hub, or with `from_hub` false from the one before it. False if the message is out of
+ * turn.
+ */
+static bool take_message(struct weir__world *w, enum weir__wire_type type, const void *payload,
+                         bool from_hub)
 {
     const struct weir__wire_text *text = payload;
     const struct weir__wire_gathered *all = payload;
     const struct weir__wire_gone *gone = payload;
     const struct weir__wire_close *close = payload;
 
-    w->last_ns = weir__clock_ns();
+    if (from_hub)
+        w->last_ns = weir__clock_ns();
     switch (type) {
     case WEIR__WIRE_GATHERED:
         end_gathers(w, all->key, all, WEIR_OK, NULL);
@@ -139,14 +176,19 @@ static void take_message(struct weir__world *w, enum weir__wire_type type, const
         end_gathers(w, text->key, NULL, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_PONG:
-        take_pong(w, payload);
+        if (from_hub)
+            take_pong(w, payload);
         break;
     case WEIR__WIRE_ABORT:
         weir__procs_see_abort(w, text->key, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_GONE:
-        if ((int)gone->rank < w->ranks && (int)gone->rank != w->rank)
-            lose(w, (int)gone->rank, (enum weir__gone)gone->how, gone->text);
+        if ((int)gone->rank >= w->ranks || (int)gone->rank == w->rank)
+            break;
+        if ((int)gone->rank == w->hub_rank)
+            weir__link_lose_hub(w, (enum weir__gone)gone->how, gone->text);
+        else
+            weir__link_lose(w, (int)gone->rank, (enum weir__gone)gone->how, gone->text);
         break;
     case WEIR__WIRE_CLOSES:
     case WEIR__WIRE_RECEIVED:
@@ -154,8 +196,9 @@ static void take_message(struct weir__world *w, enum weir__wire_type type, const
             weir__procs_see_close(w, close, type == WEIR__WIRE_CLOSES);
         break;
     default:
-        lose_hub(w, WEIR__GONE_DIED, "rank 0 sent a message out of turn");
+        return false;
     }
+    return true;
 }
 
 static bool hub_lives(const struct weir__world *w)
@@ -163,11 +206,42 @@ static bool hub_lives(const struct weir__world *w)
     return w->hub_host == weir__host_id() && weir__process_state(w->hub_pid) == 'R';
 }
 
+/* Writes "rank N" and what happened to the hub. */
+static void lose_hub_for(struct weir__world *w, enum weir__gone how, const char *what)
+{
+    char text[200];
+
+    snprintf(text, sizeof text, "rank %d %s", w->hub_rank, what);
+    weir__link_lose_hub(w, how, text);
+}
+
+/* The connection to the hub has ended. */
+static void see_hub_end(struct weir__world *w, bool reached)
+{
+    char text[200];
+
+    if (atomic_load(&w->peers[w->hub_rank].gone)) { /* it has left, and its hub has ended now */
+        weir__link_lose_hub(w, WEIR__GONE_DIED, "");
+    } else if (!reached) {
+        uint64_t host = w->hub_host;
+
+        lose_hub_for(w, WEIR__GONE_DIED, "is out of reach: its host does not answer");
+        if (atomic_load(&w->met) && !atomic_load(&w->stop))
+            weir__link_lose_all(w, host, "is out of reach: its host does not answer");
+    } else if (!hub_lives(w)) {
+        lose_hub_for(w, WEIR__GONE_DIED, "died");
+    } else { /* only this rank has lost it: the others go on without this rank */
+        snprintf(text, sizeof text, "the connection to rank %d, which joins the ranks, was cut",
+                 w->hub_rank);
+        weir__move_end(w, text);
+    }
+}
+
 static void serve(struct weir__world *w, char *payload)
 {
     enum weir__wire_type type;
     const char *wrong = NULL;
-    bool open, reached;
+    bool open, reached, in_turn = true;
     int n = 0;
 
     weir__mutex_lock(&w->conn_lock);
@@ -178,19 +252,33 @@ static void serve(struct weir__world *w, char *payload)
         weir__mutex_lock(&w->conn_lock);
         n = w->conn.fd < 0 ? 0 : weir__conn_next(&w->conn, &type, payload, &wrong);
         weir__mutex_unlock(&w->conn_lock);
-        if (n <= 0)
+        if (n <= 0 || !(in_turn = take_message(w, type, payload, true)))
             break;
-        take_message(w, type, payload);
     }
     if (w->conn.fd < 0)
         return;
-    if (n < 0)
-        lose_hub(w, WEIR__GONE_DIED, "rank 0 sent bytes that are not a message");
+    if (!in_turn)
+        lose_hub_for(w, WEIR__GONE_DIED, "sent a message out of turn");
+    else if (n < 0)
+        lose_hub_for(w, WEIR__GONE_DIED, "sent bytes that are not a message");
     else if (!open)
-        lose_hub(w, WEIR__GONE_DIED,
-                 !reached       ? "rank 0 is out of reach: its host does not answer"
-                 : hub_lives(w) ? "the connection to rank 0, which joins the ranks, was cut"
-                                : "rank 0 died");
+        see_hub_end(w, reached);
+}
+
+/* The hub before this one still tells who leaves or dies, until all ranks have moved. */
+static void serve_old(struct weir__world *w, char *payload)
+{
+    struct weir__conn *old = &w->move.old;
+    enum weir__wire_type type;
+    const char *wrong;
+    bool open = weir__conn_fill(old);
+    int n = 0;
+
+    while (old->fd >= 0 && (n = weir__conn_next(old, &type, payload, &wrong)) > 0)
+        if (!take_message(w, type, payload, false))
+            open = false;
+    if (!open || n < 0)
+        weir__conn_close(old);
 }
 
 static void watch_hub(struct weir__world *w, char *payload)
@@ -200,66 +288,64 @@ static void watch_hub(struct weir__world *w, char *payload)
     bool stopped;
     char state;
 
-    if (w->conn.fd < 0 || !w->rank || silent < PROBE_NS || silent > UINT64_MAX / 2)
+    if (w->conn.fd < 0 || w->hub_rank == w->rank || silent < PROBE_NS || silent > UINT64_MAX / 2)
         return;
     state = near ? weir__process_state(w->hub_pid) : 0;
-    stopped = weir__stop_lasts(&w->peers[0].stop, w->hub_pid, state);
+    stopped = weir__stop_lasts(&w->peers[w->hub_rank].stop, w->hub_pid, state);
     if (silent < DOUBT_NS)
         return;
     if (stopped)
-        lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
+        lose_hub_for(w, WEIR__GONE_STOPPED, WEIR__LINK_STOPPED);
     else if (state == 'Z' && (serve(w, payload), w->conn.fd >= 0)) /* its last words come first */
-        lose_hub(w, WEIR__GONE_DIED, "rank 0 died");
-    else if (silent > (near || weir__observer_of_hub_is_alive(w) ? SILENT_NS : SILENT_FAR_NS))
-        lose_hub(w, WEIR__GONE_DIED, "rank 0 has been silent for too long");
+        lose_hub_for(w, WEIR__GONE_DIED, "died");
+    else if (silent > (near || weir__observer_of_hub_is_alive(w) ? WEIR__LINK_SILENT_NS
+                                                                 : WEIR__LINK_SILENT_FAR_NS))
+        lose_hub_for(w, WEIR__GONE_DIED, "has been silent for too long");
 }
 
-bool weir__world_is_left(const struct weir__world *w)
-{
-    return w->rank && atomic_load(&w->peers[0].gone) == WEIR__GONE_LEFT;
-}
-
-/* Rank 0 watches the ranks of its host. If it has left or is on another host, each rank checks the
- * ranks on its own host, some per beat. */
+/* The hub watches the ranks of its host. If it is on another host, each rank checks the ranks on
+ * its own host, some per beat, and reports; if there is no hub that can be reached, for itself. */
 static void watch_peers(struct weir__world *w)
 {
-    bool left = weir__world_is_left(w);
+    bool alone = w->move.state == WEIR__MOVES_NOWHERE;
     char text[60], state;
 
-    if (!atomic_load(&w->met) || (!left && w->hub_host == weir__host_id()))
+    if (!atomic_load(&w->met) || (!alone && (w->conn.fd < 0 || w->hub_host == weir__host_id())))
         return;
     for (int i = 0; i < weir__min(w->ranks, WATCHED); i++) {
         int rank = w->watched = (w->watched + 1) % w->ranks;
         struct weir__peer *peer = &w->peers[rank];
-        bool stopped;
+        enum weir__gone how;
 
         if (rank == w->rank || peer->host != weir__host_id() || atomic_load(&peer->gone))
             continue;
         state = weir__process_state(peer->pid);
-        stopped = weir__stop_lasts(&peer->stop, peer->pid, state);
-        if (!left) {
-            if (stopped)
-                weir__observer_report(w, rank);
+        how = weir__stop_lasts(&peer->stop, peer->pid, state) ? WEIR__GONE_STOPPED
+              : state == 'Z'                                  ? WEIR__GONE_DIED
+                                                              : WEIR__GONE_NOT;
+        if (!how)
             continue;
-        }
         snprintf(text, sizeof text, "rank %d %s", rank,
-                 stopped ? "is stopped (by a signal or a debugger)" : "died");
-        if (stopped || state == 'Z')
-            lose(w, rank, stopped ? WEIR__GONE_STOPPED : WEIR__GONE_DIED, text);
+                 how == WEIR__GONE_STOPPED ? WEIR__LINK_STOPPED : "died");
+        if (alone)
+            weir__link_lose(w, rank, how, text);
+        else
+            weir__observer_report(w, rank, how);
     }
 }
 
-static void *link_main(void *user)
+void *weir__link_main(void *user)
 {
     struct weir__world *w = user;
     char *payload = weir__malloc(WEIR__WIRE_MOST);
     uint64_t beat_ns = 0;
 
     while (payload && !atomic_load(&w->stop)) {
-        struct pollfd fds[2 + WEIR__OBSERVER_LINES] = {{.fd = w->wake_fd, .events = POLLIN}};
+        struct pollfd fds[MOVES + WEIR__MOVE_FDS] = {{.fd = w->wake_fd, .events = POLLIN}};
         uint64_t now = weir__clock_ns();
 
-        weir__observer_prepare_poll(w, fds + 2);
+        weir__observer_prepare_poll(w, fds + OBSERVERS);
+        weir__move_prepare_poll(w, fds + MOVES);
         weir__mutex_lock(&w->conn_lock);
         if (now - beat_ns >= BEAT_MS * UINT64_C(1000000) && w->conn.fd >= 0) {
             struct weir__wire_ping ping = {.sent_ns = now};
@@ -270,7 +356,7 @@ static void *link_main(void *user)
         fds[1] = (struct pollfd){.fd = w->conn.fd,
                                  .events = (short)(POLLIN | (w->conn.out_have ? POLLOUT : 0))};
         weir__mutex_unlock(&w->conn_lock);
-        poll(fds, 2 + WEIR__OBSERVER_LINES, BEAT_MS);
+        poll(fds, MOVES + WEIR__MOVE_FDS, weir__move_pause_ms(w, BEAT_MS));
         if (fds[0].revents & POLLIN)
             (void)!read(w->wake_fd, &(uint64_t){0}, sizeof(uint64_t));
         if (fds[1].revents & POLLOUT) {
@@ -280,8 +366,11 @@ static void *link_main(void *user)
         }
         if (fds[1].revents & ~POLLOUT)
             serve(w, payload);
-        if (weir__observer_serve(w, fds + 2, payload))
-            lose_hub(w, WEIR__GONE_STOPPED, HUB_STOPPED);
+        if (weir__observer_serve(w, fds + OBSERVERS, payload))
+            lose_hub_for(w, WEIR__GONE_STOPPED, WEIR__LINK_STOPPED);
+        if (fds[MOVES + WEIR__MOVE_OLD].revents && w->move.old.fd >= 0)
+            serve_old(w, payload);
+        weir__move_serve(w, fds + MOVES, payload);
         watch_hub(w, payload);
         watch_peers(w);
     }
@@ -296,7 +385,7 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
                                const void *blob, struct weir__wire_gathered *all)
 {
     struct weir__wire_gather m = {.members = *members, .timeout_ns = timeout_ns};
-    struct weir__gather wait = {.key = key, .all = all}, **at;
+    struct weir__gather wait = {.message = &m, .all = all}, **at;
     uint64_t deadline = weir__clock_ns() + (uint64_t)timeout_ns + UINT64_C(2000000000);
     bool sent;
 
@@ -305,9 +394,10 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
     weir__mutex_lock(&w->conn_lock);
     wait.next = w->gathers;
     w->gathers = &wait;
-    sent = weir__conn_send(&w->conn, WEIR__WIRE_GATHER, &m, sizeof m);
+    /* If the connection has failed, the next hub gets it, or the link says why there is none. */
+    sent = weir__conn_send(&w->conn, WEIR__WIRE_GATHER, &m, sizeof m) || !atomic_load(&w->alone);
     weir__mutex_unlock(&w->conn_lock);
-    poke(w);
+    weir__link_poke(w);
     while (sent && !atomic_load(&wait.state) && weir__clock_ns() < deadline)
         weir__futex_wait(&wait.state, 0, INT64_C(100000000));
     weir__mutex_lock(&w->conn_lock);
@@ -319,177 +409,15 @@ weir_status weir__world_gather(struct weir__world *w, const char *key,
         return WEIR_OK;
     if (atomic_load(&wait.state) == 2)
         return weir__fail(wait.status, "%s", wait.text);
-    return weir__fail(sent ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE,
-                      "group '%s' did not form: rank 0, which joins the ranks, %s", key,
-                      sent ? "did not answer in time" : "is gone");
+    return weir__fail(sent ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "group '%s' did not form: %s", key,
+                      sent ? "the rank that joins the others did not answer" : w->alone_text);
 }
 
-/* ---- joining and leaving ---- */
-
-static bool wait_readable(int fd, uint64_t deadline_ns)
+void weir__link_tell_again(struct weir__world *w)
 {
-    uint64_t now = weir__clock_ns();
-
-    return now < deadline_ns &&
-           poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
-                (int)weir__min((int64_t)((deadline_ns - now) / 1000000) + 1, 60000)) == 1;
-}
-
-/* Sends HELLO and waits for the answer. Sets *again if the hub may be that of an earlier job: then
- * the caller should try again. */
-static weir_status say_hello(struct weir__world *w, const struct weir__place_in_job *p,
-                             uint64_t deadline_ns, bool *again)
-{
-    struct weir__wire_hello hello = {.rank = (uint32_t)p->rank,
-                                     .ranks = (uint32_t)p->ranks,
-                                     .pid = (uint32_t)getpid(),
-                                     .host = weir__host_id()};
-    char *payload = weir__malloc(WEIR__WIRE_MOST);
-    const struct weir__wire_welcome *welcome = (const void *)payload;
-    const struct weir__wire_text *refused = (const void *)payload;
-    enum weir__wire_type type = WEIR__WIRE_HELLO;
-    const char *wrong;
-    weir_status st = WEIR_OK;
-    int n = 0;
-    bool open = true;
-
-    *again = false;
-    if (!payload)
-        return weir__fail_nomem("joining rank 0");
-    snprintf(hello.token, sizeof hello.token, "%s", p->token);
-    open = weir__conn_send(&w->conn, WEIR__WIRE_HELLO, &hello, sizeof hello);
-    while (open && !(n = weir__conn_next(&w->conn, &type, payload, &wrong)) &&
-           wait_readable(w->conn.fd, deadline_ns))
-        open = weir__conn_fill(&w->conn) || w->conn.have;
-    if (n == 1 && type == WEIR__WIRE_WELCOME) {
-        w->hub_pid = welcome->pid;
-        w->hub_host = welcome->host;
-        w->last_ns = weir__clock_ns();
-    } else if (n == 1 && type == WEIR__WIRE_REFUSED) {
-        *again = !strncmp(p->store, "file:", 5) && strstr(refused->text, "token");
-        st = weir__fail((weir_status)refused->status, "rank 0 at %s refused rank %d: %s", p->store,
-                        p->rank, refused->text);
-    } else if (n == 1 || n < 0) {
-        st =
-            weir__fail(WEIR_EUNAVAILABLE, "the server at %s is not rank 0 of a weir job", p->store);
-    } else {
-        *again = !open;
-        st = weir__fail(open ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "rank 0 at %s %s", p->store,
-                        open ? "did not answer in time" : "closed the connection");
-    }
-    weir__free(payload);
-    return st;
-}
-
-static weir_status reach_hub(struct weir__world *w, struct weir__place_in_job *p,
-                             uint64_t deadline_ns)
-{
-    bool again;
-
-    for (;;) {
-        int fd;
-        weir_status st = weir__store_connect(p, deadline_ns, &fd);
-
-        if (st)
-            return st;
-        if (!weir__conn_open(&w->conn, fd, WEIR__WIRE_MOST))
-            return weir__fail_nomem("joining rank 0");
-        st = say_hello(w, p, deadline_ns, &again);
-        if (!st)
-            return WEIR_OK;
-        weir__conn_close(&w->conn);
-        if (!again || weir__clock_ns() >= deadline_ns)
-            return st;
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
-}
-
-static weir_status open_world(struct weir__world *w, struct weir__place_in_job *p,
-                              int64_t timeout_ns)
-{
-    uint64_t deadline_ns = weir__clock_ns() + (uint64_t)timeout_ns;
-    weir_status st;
-    int fd;
-
-    if (!p->rank) {
-        if ((st = weir__store_listen(p, &fd)) ||
-            (st = weir__hub_start(fd, p->ranks, p->token, &w->hub)))
-            return st;
-    }
-    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->wake_fd < 0)
-        return weir__fail(WEIR_EUNAVAILABLE, "cannot create an eventfd to join the ranks");
-    if ((st = reach_hub(w, p, deadline_ns)))
-        return st;
-    memcpy(w->observers.token, p->token, sizeof p->token);
-    if (!weir__thread_start(&w->link, link_main, w))
-        return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
-    w->links = true;
-    return weir__world_begin(
-        w, (int64_t)weir__max((int64_t)(deadline_ns - weir__clock_ns()), INT64_C(100000000)));
-}
-
-static void close_world(struct weir__world *w)
-{
-    if (w->links) {
-        /* Set before BYE is sent: the hub closes the connection then, which must not count as its
-         * death. */
-        atomic_store(&w->stop, true);
-        /* Sent here, not by the link: the kernel sends it even if the link ends at once. */
-        weir__mutex_lock(&w->conn_lock);
-        weir__conn_send(&w->conn, WEIR__WIRE_BYE, NULL, 0);
-        weir__mutex_unlock(&w->conn_lock);
-        poke(w);
-        pthread_join(w->link, NULL);
-    }
-    weir__observer_end(w);
-    weir__world_end(w);
-    weir__conn_close(&w->conn);
-    weir__hub_stop(w->hub);
-    if (w->wake_fd >= 0)
-        close(w->wake_fd);
-    weir__free(w);
-}
-
-weir_status weir__world_join(const struct weir__place_in_job *place,
-                             const struct weir__engine *engine, const struct weir__sharing *sharing,
-                             void *device, int64_t timeout_ns, struct weir__world **out)
-{
-    struct weir__place_in_job p = *place;
-    struct weir__world *w = weir__calloc(1, sizeof *w);
-    weir_status st;
-
-    *out = NULL;
-    if (!w)
-        return weir__fail_nomem("joining %d ranks", p.ranks);
-    w->rank = p.rank;
-    w->ranks = p.ranks;
-    w->engine = engine;
-    w->sharing = sharing;
-    w->device = device;
-    w->uses = 1;
-    w->conn.fd = w->wake_fd = -1;
-    w->quickest_ns = UINT64_MAX;
-    w->patience = 16;
-    st = open_world(w, &p, timeout_ns);
-    if (!p.rank)
-        weir__store_forget(&p);
-    if (st) {
-        close_world(w);
-        return st;
-    }
-    weir__trace_set_rank(w->rank, atomic_load(&w->offset_ns));
-    *out = w;
-    return WEIR_OK;
-}
-
-void weir__world_drop(struct weir__world *w)
-{
-    bool last;
-
-    weir__mutex_lock(&w->lock);
-    last = !--w->uses;
-    weir__mutex_unlock(&w->lock);
-    if (last)
-        close_world(w);
+    for (uint64_t i = 0; i < w->ntold && i < WEIR__TOLD; i++)
+        weir__conn_send(&w->conn, WEIR__WIRE_ABORT, &w->told[i], sizeof w->told[i]);
+    for (struct weir__gather *g = w->gathers; g; g = g->next)
+        if (!atomic_load(&g->state))
+            weir__conn_send(&w->conn, WEIR__WIRE_GATHER, g->message, sizeof *g->message);
 }

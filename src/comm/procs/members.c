@@ -12,6 +12,7 @@ struct blob {
     uint32_t pid, uid;
     uint64_t host;
     struct weir__shared_place home;
+    struct weir__address standby;
     char kind[8]; /* of device */
 };
 _Static_assert(sizeof(struct blob) <= WEIR__WIRE_BLOB, "a blob has room");
@@ -81,7 +82,10 @@ static weir_status check_kinds(const struct weir__world *w)
 static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
 {
     struct weir__wire_gathered *all = weir__malloc(sizeof *all);
-    struct blob b = {.pid = (uint32_t)getpid(), .uid = geteuid(), .host = weir__host_id()};
+    struct blob b = {.pid = (uint32_t)getpid(),
+                     .uid = geteuid(),
+                     .host = weir__host_id(),
+                     .standby = w->standby};
     unsigned char room[WEIR__WIRE_BLOB] = {0};
     struct weir__ranks everybody = weir__ranks_all(w->ranks);
     weir_status st;
@@ -98,6 +102,7 @@ static weir_status meet_ranks(struct weir__world *w, int64_t timeout_ns)
         w->peers[i].uid = b.uid;
         w->peers[i].host = b.host;
         w->peers[i].home_place = b.home;
+        w->peers[i].standby = b.standby;
         memcpy(w->peers[i].kind, b.kind, sizeof b.kind);
     }
     weir__free(all);
@@ -275,6 +280,16 @@ void weir__procs_see_close(struct weir__world *w, const struct weir__wire_close 
                 w->engine->see_close(p, i, closes, message->messages, &woken);
     weir__mutex_unlock(&w->lock);
     weir__procs_wake(woken, NULL);
+}
+
+void weir__procs_tell_again(struct weir__world *w)
+{
+    weir__mutex_lock(&w->lock);
+    for (struct weir__procs_group *p = w->groups; p; p = p->next) {
+        if (p->group && w->engine->tell_again && !atomic_load(&p->group->broken))
+            w->engine->tell_again(p);
+    }
+    weir__mutex_unlock(&w->lock);
 }
 
 void weir__procs_group_free(struct weir__procs_group *p)

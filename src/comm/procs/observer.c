@@ -53,32 +53,38 @@ static void open_connection(struct weir__world *w, enum weir__line line, struct 
     weir__mutex_lock(&w->conn_lock);
     fd = w->conn.fd < 0 ? -1 : weir__store_connect_again(w->conn.fd);
     weir__mutex_unlock(&w->conn_lock);
-    snprintf(hello.token, sizeof hello.token, "%s", w->observers.token);
+    snprintf(hello.token, sizeof hello.token, "%s", w->token);
     if (fd >= 0 && weir__conn_open(c, fd, WEIR__WIRE_SHORT) &&
         !weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello))
         weir__conn_close(c);
 }
 
-/* True if no lower rank is on this host. */
+/* True if no lower rank that is left is on this host. */
 static bool is_lowest_here(const struct weir__world *w)
 {
     for (int i = 0; i < w->rank; i++)
-        if (w->peers[i].host == weir__host_id())
+        if (w->peers[i].host == weir__host_id() && !atomic_load(&w->peers[i].gone))
             return false;
     return true;
 }
 
-static void begin(struct weir__world *w)
+/* With another hub, or if this rank has become the lowest of its host, begins again. */
+static void begin(struct weir__world *w, bool lowest)
 {
     struct weir__observers *o = &w->observers;
 
+    if (!o->begun)
+        o->reports.fd = o->to_hub.fd = o->control = -1;
+    if (!o->begun || o->hub != w->hub_rank) {
+        weir__conn_close(&o->reports);
+        o->heard_ns = o->tried_ns = 0;
+        o->tries = w->hub_host == weir__host_id() ? TRIES : 0;
+    }
     o->begun = true;
-    o->reports.fd = o->to_hub.fd = o->control = -1;
-    o->tries = TRIES;
-    if (w->hub_host == weir__host_id())
-        return;
-    o->tries = 0;
-    if (is_lowest_here(w))
+    o->hub = w->hub_rank;
+    o->lowest = lowest;
+    weir__conn_close(&o->to_hub);
+    if (lowest && w->hub_host != weir__host_id())
         open_connection(w, WEIR__LINE_TO_HUB, &o->to_hub);
 }
 
@@ -86,13 +92,15 @@ void weir__observer_prepare_poll(struct weir__world *w, struct pollfd fds[WEIR__
 {
     struct weir__observers *o = &w->observers;
     uint64_t now = weir__clock_ns();
+    bool lowest;
 
     for (int i = 0; i < WEIR__OBSERVER_LINES; i++)
         fds[i] = (struct pollfd){.fd = -1};
-    if (!o->begun && !atomic_load(&w->met))
+    if (!atomic_load(&w->met) || w->conn.fd < 0)
         return;
-    if (!o->begun)
-        begin(w);
+    lowest = is_lowest_here(w);
+    if (!o->begun || o->hub != w->hub_rank || o->lowest != lowest)
+        begin(w, lowest);
     if (o->reports.fd < 0 && o->tries < TRIES && now - o->tried_ns >= AGAIN_NS) {
         o->tries++;
         o->tried_ns = now;
@@ -103,24 +111,27 @@ void weir__observer_prepare_poll(struct weir__world *w, struct pollfd fds[WEIR__
     fds[1] = (struct pollfd){.fd = o->to_hub.fd, .events = POLLOUT};
 }
 
-/* Starts the observer of this host and hands it the connection, on which HELLO has been sent. */
+/* Starts the observer of this host, unless it runs, and hands it the connection, on which HELLO has
+ * been sent. */
 static void hand_over(struct weir__world *w)
 {
     struct weir__observers *o = &w->observers;
-    struct weir__watch_orders *orders = weir__observer_orders();
+    struct weir__watch_orders *orders = o->control < 0 ? weir__observer_orders() : NULL;
 
     for (int i = 0; i < w->ranks && orders; i++)
-        if (w->peers[i].host == weir__host_id()) {
+        if (w->peers[i].host == weir__host_id() && !atomic_load(&w->peers[i].gone)) {
             orders->of[orders->n].pid = w->peers[i].pid;
             orders->of[orders->n++].rank = (uint32_t)i;
         }
-    if (orders && (o->control = weir__watch_start(orders)) >= 0)
+    if (orders)
+        o->control = weir__watch_start(orders);
+    if (o->control >= 0)
         weir__watch_give(o->control, o->to_hub.fd);
     weir__free(orders);
     weir__conn_close(&o->to_hub);
 }
 
-/* Reads the reports of rank 0's observer. True if rank 0 is stopped. */
+/* Reads the reports of the hub's observer. True if the hub is stopped. */
 static bool read_reports(struct weir__observers *o, char *payload)
 {
     const struct weir__wire_gone *gone = (const void *)payload;
@@ -131,7 +142,8 @@ static bool read_reports(struct weir__observers *o, char *payload)
 
     while (!stopped && (n = weir__conn_next(&o->reports, &type, payload, &wrong)) > 0) {
         o->heard_ns = weir__clock_ns();
-        stopped = type == WEIR__WIRE_GONE && !gone->rank && gone->how == WEIR__GONE_STOPPED;
+        stopped =
+            type == WEIR__WIRE_GONE && (int)gone->rank == o->hub && gone->how == WEIR__GONE_STOPPED;
         open &= stopped || type == WEIR__WIRE_PONG;
     }
     if (n < 0 || !open)
@@ -157,13 +169,13 @@ bool weir__observer_serve(struct weir__world *w, const struct pollfd fds[WEIR__O
 
 bool weir__observer_of_hub_is_alive(const struct weir__world *w)
 {
-    return w->observers.heard_ns && w->observers.reports.fd >= 0 &&
+    return w->observers.begun && w->observers.heard_ns && w->observers.reports.fd >= 0 &&
            weir__clock_ns() - w->observers.heard_ns < WEIR__OBSERVER_QUIET_NS;
 }
 
-void weir__observer_report(struct weir__world *w, int rank)
+void weir__observer_report(struct weir__world *w, int rank, enum weir__gone how)
 {
-    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = WEIR__GONE_STOPPED};
+    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = how};
 
     weir__mutex_lock(&w->conn_lock);
     if (w->conn.fd >= 0)

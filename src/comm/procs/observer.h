@@ -3,10 +3,11 @@
  * the rank's state in /proc:
  *
  *   stopped rank on            noticed by
- *   the host of rank 0         the hub; rank 0 itself is checked by each rank of its host
+ *   the host of the hub        the hub; its own rank is checked by each rank of its host
  *   another host               the other ranks of that host, and an observer process (watch/) that
- *                              the lowest rank of the host starts; it reports to the hub
- *   rank 0, for other hosts    an observer process that the hub starts; it has a connection to each
+ *                              the lowest rank of the host starts; it reports to the hub. If that
+ *                              rank is gone, the lowest one that is left starts another
+ *   the hub, for other hosts   an observer process that the hub starts; it has a connection to each
  *                              rank of another host
  *
  * All these connections are made to the hub's address and begin with a HELLO. The hub hands those
@@ -28,16 +29,16 @@ enum { WEIR__OBSERVER_LINES = 2 };
 void weir__observer_prepare_poll(struct weir__world *world,
                                  struct pollfd fds[WEIR__OBSERVER_LINES]);
 /* Handles the result of poll. `payload` is a buffer of WEIR__WIRE_MOST bytes.
- * returns  true if rank 0 is stopped. */
+ * returns  true if the hub's rank is stopped. */
 bool weir__observer_serve(struct weir__world *world, const struct pollfd fds[WEIR__OBSERVER_LINES],
                           char *payload);
-/* True if the observer of rank 0 sends heartbeats: it would report a stopped rank 0. */
+/* True if the observer of the hub sends heartbeats: it would report a stopped hub. */
 bool weir__observer_of_hub_is_alive(const struct weir__world *world);
-/* Reports a stopped rank of this host to rank 0, which is on another host and cannot see it. */
-void weir__observer_report(struct weir__world *world, int rank);
+/* Reports a stopped or dead rank of this host to the hub, which is on another host. */
+void weir__observer_report(struct weir__world *world, int rank, enum weir__gone how);
 void weir__observer_end(struct weir__world *world);
 
-/* ---- hub_observer.c: called by the hub ---- */
+/* ---- hub/observers.c: called by the hub ---- */
 
 struct weir__hub;
 struct weir__hub_peer;

@@ -1,8 +1,9 @@
 /* Ranks as processes.
  *
- *   hub     a thread of rank 0: accepts connections of ranks that know the token, gathers the data
- *           that members of a group exchange, detects dead ranks, forwards aborts
- *   link    a thread of every rank: its connection to the hub
+ *   hub     a thread of one rank, at first of rank 0: accepts connections of ranks that know the
+ *           token, gathers the data that members of a group exchange, detects dead ranks, forwards
+ *           aborts. When that rank is gone, the lowest one that is left takes over
+ *   link    a thread of every rank: its connection to the hub, and the move to the next hub
  *   calls   the transport: states of calls, and a thread of every rank (progress) that sleeps until
  *           its bell is rung
  *   engine  how calls meet and bytes move: shm, mpi, nccl (engine.h)
@@ -17,9 +18,10 @@
  * "Callers" are threads that arrive, depart or abort: hosts, workers, a GPU's helper.
  *
  *   field                        written by                          read by                  published by
- *   rank, ranks, hub_*, device   joiner, before the link starts      all                      starting threads
- *   peers[].pid uid host kind    joiner, when the ranks have met     link                     met
- *     home_place                                                     callers, progress        the first group, under lock
+ *   rank, ranks, token, standby, joiner, before the link starts      all                      starting threads
+ *     device
+ *   peers[].pid uid host kind    joiner, when the ranks have met     link, hub                met
+ *     home_place standby                                             callers, progress        the first group, under lock
  *   peers[].home, crowded,       joiner (engine->join), before the   callers, progress, link  the first group, under lock
  *     engine, mpi, cores         first group is in `groups`          (by way of a group)
  *   peers[].reached, shown       callers, progress, link             the same                 lock
@@ -31,10 +33,13 @@
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
  *   last_ns, quickest_ns,        link (last_ns: joiner, before)      link                     starting it
- *     watched, observers,        (observers: joiner, after it has ended)
- *     peers[].stop
+ *     watched, observers, move,  (observers, move: joiner, after it has ended)
+ *     hub_*, peers[].stop
+ *   hub, standby_fd              joiner; link, after `met`; joiner   link                     starting it
+ *                                after the link has ended
  *   offset_ns, patience, stop,   link; callers; the closing thread;  all                      atomic
- *     home->bell                 all, in other processes too
+ *     leaves, home->bell         all, in other processes too
+ *   moves, alone                 link under conn_lock                all                      atomic
  *
  *   group (weir__procs_group)
  *   key, self, ranks, world_rank maker, before it is in `groups`     all                      lock
@@ -89,10 +94,30 @@ void weir__store_forget(const struct weir__place_in_job *place);
 /* Starts another connection to the peer of `fd`, without blocking. Returns -1 on an error. */
 int weir__store_connect_again(int fd);
 
-/* ---- hub.c ---- */
+/* Where a rank listens in order to take over from the hub. */
+struct weir__address {
+    uint16_t family, port; /* family 0: it does not listen; port: in network order */
+    uint32_t scope;        /* of the link, on that host */
+    unsigned char ip[16];
+};
+/* Opens a socket that listens at the local address of the connection `beside`, on any port. False
+ * if the system refuses. */
+bool weir__store_stand_by(int beside, int ranks, int *fd, struct weir__address *out);
+bool weir__address_is_loopback(const struct weir__address *address);
+/* Starts a connection, without blocking. `scope` is that of this host. Returns -1 on an error. */
+int weir__store_connect_to(const struct weir__address *address, uint32_t scope);
+
+/* ---- hub/ ---- */
 
 struct weir__hub;
-weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out);
+struct weir__peer;
+/* `known` NULL: the first hub. Else the hub stands by until weir__hub_take_over; `known` is what
+ * its rank knows of all ranks. */
+weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
+                            const struct weir__peer *known, struct weir__hub **out);
+/* Makes rank `rank`, whose hub this is, the one that joins the ranks. `orderly`: the earlier one
+ * has left. Called once. */
+void weir__hub_take_over(struct weir__hub *hub, int rank, bool orderly);
 void weir__hub_stop(struct weir__hub *hub);
 
 /* Returns the state of a process on this host: 'T' stopped, 'Z' dead, 'R' alive, 0 unknown. */
@@ -114,18 +139,40 @@ int weir__host_threads(void);
 
 /* ---- observer.c: noticing stopped ranks where there are several hosts ---- */
 
-/* Of a rank on another host than rank 0. */
+/* Of a rank on another host than the hub. */
 struct weir__observers {
-    struct weir__conn reports; /* from the observer of rank 0 */
+    struct weir__conn reports; /* from the observer of the hub */
     struct weir__conn to_hub;  /* handed to the observer that this rank starts */
-    char token[WEIR__WIRE_TOKEN];
-    bool begun;
-    int tries; /* to open `reports` */
+    bool begun;                /* for the hub of rank `hub` */
+    int hub;
+    bool lowest; /* this rank is the lowest of its host that is left, and starts the observer */
+    int tries;   /* to open `reports` */
     uint64_t heard_ns, tried_ns;
     int control; /* socket of the observer that this rank has started; -1 */
 };
 
-/* ---- link.c: the world ---- */
+/* ---- move.c: the way to the next hub ---- */
+
+enum weir__moves {
+    WEIR__MOVES_NOT,
+    WEIR__MOVES_SOON, /* the hub's rank has left, and its hub goes on for a while */
+    WEIR__MOVES,
+    WEIR__MOVES_NOWHERE, /* nobody can be reached: each rank watches those of its host */
+};
+struct weir__move {
+    enum weir__moves state;
+    bool orderly;
+    bool refused; /* by the system of rank `to`: it does not listen */
+    int to;
+    uint64_t since_ns; /* when the state, or the attempt to reach rank `to`, began */
+    uint64_t retry_ns; /* when to connect again; 0: connected or connecting */
+    struct weir__stop stop;
+    struct weir__ranks passed; /* ranks that cannot be reached */
+    struct weir__conn next;
+    struct weir__conn old; /* until the old hub closes it: it may still tell who is gone */
+};
+
+/* ---- link.c, join.c: the world ---- */
 
 struct weir__peer {
     _Atomic int gone; /* enum weir__gone; `text` is written first */
@@ -133,12 +180,15 @@ struct weir__peer {
     uint32_t pid, uid;
     uint64_t host;
     struct weir__shared_place home_place;
+    struct weir__address standby;
     struct weir__home *home;       /* shm: contains its bell */
     struct weir__reached *reached; /* shm: the peer's memory that is mapped here */
     struct weir__reached *shown;   /* shm: the same for the memory of its device */
     char kind[8];                  /* of its device */
     struct weir__stop stop;        /* as the link sees it */
 };
+
+enum { WEIR__TOLD = 32 };
 
 struct weir__world {
     int rank, ranks;
@@ -157,14 +207,27 @@ struct weir__world {
     bool links, progresses;
     int wake_fd;
     _Atomic bool stop;
+    _Atomic bool leaves; /* this rank is about to leave: it does not move any more */
+    _Atomic bool moves;  /* the link looks for the next hub */
+    _Atomic bool alone;  /* there is no hub any more that this rank can reach */
+    char alone_text[WEIR__WIRE_TEXT + 100]; /* why; written before */
+    int hub_rank;
     uint32_t hub_pid;
     uint64_t hub_host, last_ns;
+    int standby_fd; /* listens; -1: it does not, or the hub has it */
+    struct weir__address standby;
+    char token[WEIR__WIRE_TOKEN];
+    struct weir__move move;
     int watched; /* the last peer whose state the link has checked */
     struct weir__observers observers;
     _Atomic int64_t offset_ns; /* of the hub's clock; measured by the fastest ping so far */
-    uint64_t quickest_ns;      /* the time of that ping */
+    uint64_t quickest_ns;      /* the time of that ping; 0 after a move: the clock stays */
     /* Gathers that threads wait for, under conn_lock. */
     struct weir__gather *gathers;
+    /* The last aborts of this rank, which another hub is told again, under conn_lock. Their groups
+     * may have been destroyed. */
+    struct weir__wire_text *told; /* WEIR__TOLD of them; NULL before the first */
+    uint64_t ntold;
     struct weir__home *home; /* this rank's: its progress thread sleeps on the bell */
     const struct weir__engine *engine;
     struct weir__mpi *mpi;
@@ -186,8 +249,6 @@ void weir__world_drop(struct weir__world *world);
 weir_status weir__world_gather(struct weir__world *world, const char *key,
                                const struct weir__ranks *members, int64_t timeout_ns,
                                const void *blob, struct weir__wire_gathered *all);
-/* True if rank 0, which forwards messages between ranks, has left. */
-bool weir__world_is_left(const struct weir__world *world);
 void weir__world_send_abort(struct weir__world *world, const char *key, weir_status status,
                             const char *text);
 
@@ -196,8 +257,11 @@ void weir__world_send_abort(struct weir__world *world, const char *key, weir_sta
  * the `messages` messages that rank `to`, which closes the group, has sent. */
 void weir__world_send_close(struct weir__world *world, const char *key, int to, bool closes,
                             uint64_t messages);
-/* gone.c: true if the connection to the hub is open. */
-bool weir__world_is_linked(struct weir__world *world);
+/* True if this rank has a hub or looks for the next one. If not, no message reaches it. */
+static inline bool weir__world_is_linked(const struct weir__world *world)
+{
+    return !atomic_load(&world->alone);
+}
 
 /* ---- calls.c: called by the link ---- */
 
@@ -209,6 +273,8 @@ void weir__procs_see_abort(struct weir__world *world, const char *key, weir_stat
 /* members.c: a message of weir__world_send_close has arrived. */
 void weir__procs_see_close(struct weir__world *world, const struct weir__wire_close *message,
                            bool closes);
+/* members.c: this rank has another hub. Sends again what the old one may not have forwarded. */
+void weir__procs_tell_again(struct weir__world *world);
 extern const struct weir__transport weir__procs_transport;
 
 /* ---- members.c: a group's part of a world ---- */

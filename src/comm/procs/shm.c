@@ -52,8 +52,7 @@ static weir_status shm_join(struct weir__world *w, int64_t timeout_ns)
                 peer->uid, w->rank, (unsigned)geteuid());
         if (i == w->rank)
             peer->home = w->home;
-        else if (!(peer->home =
-                       weir__share_reach(&peer->reached, peer->pid, &peer->home_place, true)))
+        else if (!(peer->home = weir__shm_reach(w, NULL, i, &peer->reached, &peer->home_place)))
             return weir__last_status();
     }
     return WEIR_OK;
@@ -77,10 +76,8 @@ static weir_status open_cells(struct weir__procs_group *p, const struct weir__wi
         return WEIR_OK;
     if (place.bytes != weir__cells_size(p->ranks))
         return weir__fail(WEIR_EINVAL, "the members of group '%s' are in another order", p->key);
-    if (!(p->cells =
-              weir__share_reach(&p->reached, p->world->peers[p->world_rank[0]].pid, &place, true)))
-        return weir__last_status();
-    return WEIR_OK;
+    p->cells = weir__shm_reach(p->world, p, p->world_rank[0], &p->reached, &place);
+    return p->cells ? WEIR_OK : weir__last_status();
 }
 
 /* The first member tells the others where the cells are. Then all tell each other that they have
@@ -402,11 +399,11 @@ static enum weir__step shm_left(struct weir__procs_group *p, struct weir__rendez
     if (v->quick)
         return WEIR__STEP_HERE;
     *left = weir__ranks_one(p->self);
-    if (atomic_load(&c->failed) && weir__world_is_left(p->world)) {
-        weir__procs_break_over(
-            p, m, WEIR_EUNAVAILABLE,
-            "another rank has given up the call; the reason is unknown because rank 0 has left",
-            woken);
+    if (atomic_load(&c->failed) && !weir__world_is_linked(p->world)) {
+        weir__procs_break_over(p, m, WEIR_EUNAVAILABLE,
+                               "another rank has given up the call; the reason is unknown because "
+                               "no rank that joins the others can be reached",
+                               woken);
         return WEIR__STEP_BROKE;
     }
     if (atomic_load(&c->failed) ||

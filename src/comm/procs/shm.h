@@ -22,6 +22,10 @@ void weir__shm_read_alike(struct weir__visit *v, const struct weir__meet *mine, 
  * set. */
 bool weir__shm_reach_bytes(const struct weir__world *w, struct weir__peer *peer, int rank,
                            const struct weir__record *r, unsigned char *args, void **at);
+/* As weir__share_reach, writable. An error names the rank, or the member of the group (NULL: the
+ * rank of the world) that has died. */
+void *weir__shm_reach(const struct weir__world *w, const struct weir__procs_group *p, int rank,
+                      struct weir__reached **list, const struct weir__shared_place *place);
 
 /* ---- shm.c ---- */
 

@@ -1,5 +1,6 @@
 /* The bytes that ranks of one host show each other. Few bytes are put into the record. Other bytes
  * are read in place, or from a copy if they are not in shared memory or may change. */
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/procs/shm.h"
@@ -114,12 +115,54 @@ bool weir__shm_show_bytes(const struct weir__world *w, struct weir__visit *v,
 
 /* ---- reading ---- */
 
-static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer,
+/* The memory of a process cannot be opened any more when it ends: says that, and which rank. */
+static void blame(const struct weir__peer *peer, int rank)
+{
+    char why[300];
+
+    snprintf(why, sizeof why, "%s", weir_last_error());
+    if (weir__process_state(peer->pid) == 'Z')
+        weir__fail(WEIR_EUNAVAILABLE, "rank %d died", rank);
+    else
+        weir__fail(weir__last_status(), "rank %d: %s", rank, why);
+}
+
+/* The rank may have given up because another has died: then the link says so soon. */
+#define LOST_NS UINT64_C(500000000)
+
+void *weir__shm_reach(const struct weir__world *w, const struct weir__procs_group *p, int rank,
+                      struct weir__reached **list, const struct weir__shared_place *place)
+{
+    void *at = weir__share_reach(list, w->peers[rank].pid, place, true);
+    uint64_t until = weir__clock_ns() + LOST_NS;
+    _Atomic uint32_t nobody = 0;
+
+    if (!at)
+        blame(&w->peers[rank], rank);
+    while (!at && weir__clock_ns() < until) {
+        for (int i = 0; i < (p ? p->ranks : w->ranks); i++) {
+            const struct weir__peer *peer = &w->peers[p ? p->world_rank[i] : i];
+            int gone = atomic_load(&peer->gone);
+
+            if (gone && gone != WEIR__GONE_LEFT) {
+                weir__fail(WEIR_EUNAVAILABLE, "%s", peer->text);
+                return NULL;
+            }
+        }
+        weir__futex_wait(&nobody, 0, INT64_C(5000000));
+    }
+    return at;
+}
+
+static void *reach_bytes(const struct weir__world *w, struct weir__peer *peer, int rank,
                          const struct weir__shared_place *place, const unsigned char *handle)
 {
-    if (w->sharing)
-        return w->sharing->reach(w->device, &peer->shown, peer->pid, place, handle);
-    return weir__share_reach(&peer->reached, peer->pid, place, false);
+    void *at = w->sharing ? w->sharing->reach(w->device, &peer->shown, peer->pid, place, handle)
+                          : weir__share_reach(&peer->reached, peer->pid, place, false);
+
+    if (!at)
+        blame(peer, rank);
+    return at;
 }
 
 /* Copies the bytes that the record contains. False if the record is malformed. */
@@ -177,7 +220,7 @@ bool weir__shm_reach_bytes(const struct weir__world *w, struct weir__peer *peer,
     for (uint32_t i = 0; !r->carried && i < r->nshown && i < WEIR__CODE_SHOWN; i++) {
         struct weir__shared_place from = r->shown[i].place;
 
-        if (from.bytes && !(at[i] = reach_bytes(w, peer, &from, r->handles[i])))
+        if (from.bytes && !(at[i] = reach_bytes(w, peer, rank, &from, r->handles[i])))
             return false;
     }
     return true;

@@ -187,6 +187,68 @@ int weir__store_connect_again(int fd)
     return -1;
 }
 
+bool weir__store_stand_by(int beside, int ranks, int *fd, struct weir__address *out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } at;
+    socklen_t size = sizeof at;
+    bool v6;
+
+    *fd = -1;
+    memset(out, 0, sizeof *out);
+    memset(&at, 0, sizeof at);
+    if (getsockname(beside, &at.any, &size) ||
+        (at.any.sa_family != AF_INET && at.any.sa_family != AF_INET6))
+        return false;
+    v6 = at.any.sa_family == AF_INET6;
+    *(v6 ? &at.v6.sin6_port : &at.v4.sin_port) = 0;
+    *fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd < 0 || bind(*fd, &at.any, size) || listen(*fd, ranks + 16) ||
+        getsockname(*fd, &at.any, &size)) {
+        if (*fd >= 0)
+            close(*fd);
+        *fd = -1;
+        return false;
+    }
+    out->family = at.any.sa_family;
+    out->port = v6 ? at.v6.sin6_port : at.v4.sin_port;
+    out->scope = v6 ? at.v6.sin6_scope_id : 0;
+    memcpy(out->ip, v6 ? (const void *)&at.v6.sin6_addr : (const void *)&at.v4.sin_addr,
+           v6 ? sizeof at.v6.sin6_addr : sizeof at.v4.sin_addr);
+    return true;
+}
+
+bool weir__address_is_loopback(const struct weir__address *a)
+{
+    static const unsigned char v6[16] = {[15] = 1};
+
+    return a->family == AF_INET6 ? !memcmp(a->ip, v6, sizeof v6) : a->ip[0] == 127;
+}
+
+int weir__store_connect_to(const struct weir__address *a, uint32_t scope)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = a->port};
+    struct sockaddr_in6 v6 = {
+        .sin6_family = AF_INET6, .sin6_port = a->port, .sin6_scope_id = scope};
+    bool is_v6 = a->family == AF_INET6;
+    int fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    memcpy(&v4.sin_addr, a->ip, sizeof v4.sin_addr);
+    memcpy(&v6.sin6_addr, a->ip, sizeof v6.sin6_addr);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    if (!connect(fd, is_v6 ? (const void *)&v6 : (const void *)&v4,
+                 is_v6 ? sizeof v6 : sizeof v4) ||
+        errno == EINPROGRESS)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static int connect_once(const struct addrinfo *a, int patience_ms)
 {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;

@@ -116,6 +116,7 @@ static const struct {
     [WEIR__WIRE_BYE] = {true, 0, NULL},
     [WEIR__WIRE_CLOSES] = {true, sizeof(struct weir__wire_close), check_close},
     [WEIR__WIRE_RECEIVED] = {true, sizeof(struct weir__wire_close), check_close},
+    [WEIR__WIRE_MOVED] = {true, 0, NULL},
 };
 
 int weir__wire_take(const void *bytes, size_t size, enum weir__wire_type *type, void *payload,

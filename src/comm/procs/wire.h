@@ -13,7 +13,7 @@
 #include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 5,
+    WEIR__WIRE_VERSION = 6,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with the terminating 0 */
@@ -33,11 +33,12 @@ enum weir__wire_type {
     WEIR__WIRE_PONG,      /* to a rank; from an observer: it lives */
     WEIR__WIRE_ABORT,     /* to the hub, which forwards it: a group is broken */
     WEIR__WIRE_GONE,      /* to all ranks: a rank is gone; to the hub: a rank on the sender's host
-                           * is stopped; from the observer of rank 0: rank 0 is stopped */
+                           * is stopped or dead; from the observer of the hub: its rank is stopped */
     WEIR__WIRE_BYE,       /* to the hub: the rank leaves normally */
     WEIR__WIRE_CLOSES,    /* to a member of a group: the sender closes it and has sent so many
                            * messages */
     WEIR__WIRE_RECEIVED,  /* to a member that closes a group: all its messages have arrived */
+    WEIR__WIRE_MOVED,     /* to the hub: the rank has another hub now */
 };
 
 struct weir__wire_header {
@@ -51,7 +52,7 @@ struct weir__wire_header {
 enum weir__line {
     WEIR__LINE_RANK,
     WEIR__LINE_TO_HUB,            /* from the observer of that rank's host to the hub */
-    WEIR__LINE_FROM_HUB_OBSERVER, /* from the observer of rank 0 to that rank */
+    WEIR__LINE_FROM_HUB_OBSERVER, /* from the observer of the hub to that rank */
     WEIR__LINES,
 };
 struct weir__wire_hello {

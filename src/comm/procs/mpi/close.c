@@ -95,6 +95,18 @@ void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uin
     answer(p, rank);
 }
 
+void weir__mpi_tell_again(struct weir__procs_group *p)
+{
+    for (int i = 0; i < p->ranks && p->counts; i++) {
+        if (i == p->self)
+            continue;
+        if (p->counts->closes)
+            weir__world_send_close(p->world, p->key, p->world_rank[i], true, p->counts->of[i].sent);
+        else
+            answer(p, i);
+    }
+}
+
 bool weir__mpi_closed(const struct weir__procs_group *p, int rank)
 {
     if (!p->counts)

@@ -314,6 +314,7 @@ const struct weir__engine weir__mpi_engine = {
     .close = mpi_close,
     .quit = weir__mpi_quit,
     .see_close = weir__mpi_see_close,
+    .tell_again = weir__mpi_tell_again,
     .show = mpi_show,
     .meet = weir__mpi_meet,
     .leave = mpi_leave,

@@ -119,6 +119,7 @@ void weir__mpi_count_received(struct weir__procs_group *p, int rank);
 void weir__mpi_quit(struct weir__procs_group *p);
 void weir__mpi_see_close(struct weir__procs_group *p, int rank, bool closes, uint64_t messages,
                          struct weir__participant **woken);
+void weir__mpi_tell_again(struct weir__procs_group *p);
 bool weir__mpi_closed(const struct weir__procs_group *p, int rank);
 bool weir__mpi_may_come(const struct weir__procs_group *p, int rank);
 

@@ -2,10 +2,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/procs/hub.h"
+#include "comm/procs/hub/hub.h"
 #include "comm/procs/observer.h"
 
-/* Starts the observer of rank 0, when the first rank of another host asks for its reports. */
+/* Starts the observer of the hub's own rank, when the first rank of another host asks for its
+ * reports. */
 static void start_observer(struct weir__hub *h)
 {
     struct weir__watch_orders *orders;
@@ -15,8 +16,9 @@ static void start_observer(struct weir__hub *h)
     h->watch_tried = true;
     if (!(orders = weir__observer_orders()))
         return;
-    orders->n = 1; /* rank 0 */
+    orders->n = 1; /* the hub's rank */
     orders->of[0].pid = orders->owner;
+    orders->of[0].rank = (uint32_t)h->rank;
     h->watch = weir__watch_start(orders);
     weir__free(orders);
 }
@@ -27,7 +29,10 @@ void weir__hub_accept_observer(struct weir__hub *h, struct weir__hub_peer *peer,
     const struct weir__hub_peer *rank = weir__hub_peer_of(h, (int)m->rank);
     bool known = rank && rank->host == m->host && m->host != weir__host_id();
 
-    if (known && m->line == WEIR__LINE_TO_HUB && !weir__hub_has_observer(h, m->host)) {
+    if (known && m->line == WEIR__LINE_TO_HUB) {
+        for (int i = 0; i < h->slots; i++) /* the rank that started the earlier one may be gone */
+            if (h->peers[i].conn.fd >= 0 && h->peers[i].observes && h->peers[i].host == m->host)
+                weir__conn_close(&h->peers[i].conn);
         peer->observes = true;
         peer->host = m->host;
         return;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "comm/procs/hub.h"
+#include "comm/procs/hub/hub.h"
 
 static void list_ranks(const struct weir__ranks *ranks, char *text, size_t size)
 {
@@ -45,10 +45,24 @@ static void fail_gathering(struct weir__hub *h, struct weir__gathering *g, weir_
     end_gathering(h, g);
 }
 
+/* Returns a member that is gone and has sent nothing; -1 if there is none. If one died, others may
+ * have left because of that. */
+static int find_gone(const struct weir__hub *h, const struct weir__gathering *g)
+{
+    int found = -1;
+
+    WEIR__EACH_RANK(rank, &g->all.members)
+    if (h->gone[rank] && !weir__ranks_has(&g->here, rank) &&
+        (found < 0 || (h->gone[found] == WEIR__GONE_LEFT && h->gone[rank] != WEIR__GONE_LEFT)))
+        found = rank;
+    return found;
+}
+
 void weir__hub_gather(struct weir__hub *h, int rank, const struct weir__wire_gather *m)
 {
     struct weir__gathering *g = h->gatherings;
     char text[WEIR__WIRE_TEXT], one[300], other[300];
+    int gone;
     size_t size = weir__wire_gathered_size(&m->members);
 
     while (g && strcmp(g->all.key, m->key))
@@ -75,11 +89,10 @@ void weir__hub_gather(struct weir__hub *h, int rank, const struct weir__wire_gat
         fail_gathering(h, g, WEIR_EINVAL, text);
         return;
     }
-    for (int i = 0; i < h->ranks; i++)
-        if (h->gone[i] && weir__ranks_has(&m->members, i) && !weir__ranks_has(&g->here, i)) {
-            fail_gathering(h, g, WEIR_EUNAVAILABLE, h->gone_text[i]);
-            return;
-        }
+    if ((gone = find_gone(h, g)) >= 0) {
+        fail_gathering(h, g, WEIR_EUNAVAILABLE, h->gone_text[gone]);
+        return;
+    }
     if (g->nhere < g->nmembers)
         return;
     WEIR__EACH_RANK(member, &g->here)

@@ -1,14 +1,15 @@
-/* The hub: a thread of rank 0 that detects which ranks are alive.
+/* The hub: a thread of one rank that detects which ranks are alive. The first one is rank 0's; see
+ * standby.c for those that follow.
  *
  * A connection must begin with a HELLO message that has the token. A connection that does not send
  * it within HELLO_NS is closed. If too many connections have not sent it yet, the oldest of them is
  * closed. A rank whose connection closes without a BYE is dead.
  *
- * If a rank of this host is silent for DOUBT_NS, the hub reads its process state: stopped or dead.
- * To a silent rank of another host the hub sends a message, which that host's kernel must
+ * If a rank of this host is silent for WEIR__HUB_DOUBT_NS, the hub reads its process state: stopped
+ * or dead. To a silent rank of another host the hub sends a message, which that host's kernel must
  * acknowledge (wire.h); other ranks on that host report a stopped rank. Otherwise a silent rank is
- * not disconnected before SILENT_NS or SILENT_FAR_NS: over the network, a rank that gets no CPU
- * cannot be distinguished from a stopped one. */
+ * not disconnected before SILENT_NS or WEIR__HUB_SILENT_FAR_NS: over the network, a rank that gets
+ * no CPU cannot be distinguished from a stopped one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,18 +24,16 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "comm/procs/hub.h"
+#include "comm/procs/hub/hub.h"
 #include "comm/procs/observer.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
 #define CUT "is gone: its connection was cut"
 #define LINGER_NS UINT64_C(1000000000)
 #define HELLO_NS UINT64_C(2000000000)
-#define DOUBT_NS UINT64_C(400000000)
 /* PROBE_NS + LOOK_MS + WEIR__CONN_REACH_MS is less than a second. */
 #define PROBE_NS UINT64_C(150000000)
-#define SILENT_NS UINT64_C(20000000000)    /* ranks on this host, whose state can be read */
-#define SILENT_FAR_NS UINT64_C(5000000000) /* on another host, which may have only one rank */
+#define SILENT_NS UINT64_C(20000000000) /* ranks on this host, whose state can be read */
 
 struct weir__hub_peer *weir__hub_peer_of(struct weir__hub *h, int rank)
 {
@@ -56,20 +55,23 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
 void weir__hub_lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
                     const char *text)
 {
-    struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
-    int rank = peer->rank;
-
     weir__conn_close(&peer->conn);
-    if (rank < 0)
-        return;
-    h->gone[rank] = true;
+    if (peer->rank >= 0 && !peer->moved)
+        weir__hub_lose_rank(h, peer->rank, how, text);
+}
+
+void weir__hub_lose_rank(struct weir__hub *h, int rank, enum weir__gone how, const char *text)
+{
+    struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = how};
+
+    h->gone[rank] = how;
     snprintf(h->gone_text[rank], sizeof h->gone_text[rank], "rank %d %s", rank, text);
     snprintf(m.text, sizeof m.text, "rank %d %s", rank, text);
     tell_all(h, rank, WEIR__WIRE_GONE, &m, sizeof m);
     weir__hub_gather_without(h, rank, m.text);
 }
 
-static void refuse(struct weir__hub_peer *peer, const char *text)
+void weir__hub_refuse(struct weir__hub_peer *peer, const char *text)
 {
     struct weir__wire_text m = {.status = WEIR_EINVAL};
 
@@ -88,10 +90,28 @@ static bool same_token(const char *a, const char *b)
     return !differ;
 }
 
+void weir__hub_admit(struct weir__hub *h, struct weir__hub_peer *peer, int rank)
+{
+    struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
+
+    h->came[rank] = true;
+    h->slot_of[rank] = (int)(peer - h->peers);
+    peer->rank = rank;
+    peer->held = false;
+    peer->last_ns = weir__clock_ns();
+    weir__conn_send(&peer->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
+    for (int i = 0; i < h->ranks; i++)
+        if (h->gone[i]) {
+            struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = h->gone[i]};
+
+            snprintf(gone.text, sizeof gone.text, "%s", h->gone_text[i]);
+            weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
+        }
+}
+
 static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
                   const struct weir__wire_hello *m)
 {
-    struct weir__wire_welcome answer = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
     char text[200] = "", token[WEIR__WIRE_TOKEN] = {0};
 
     snprintf(token, sizeof token, "%s", m->token);
@@ -103,38 +123,37 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
     else if (m->line == WEIR__LINE_RANK && h->came[m->rank])
         snprintf(text, sizeof text, "rank %u is here already: two processes have its number",
                  m->rank);
+    else if (m->line == WEIR__LINE_RANK && h->gone[m->rank])
+        snprintf(text, sizeof text, "the others go on without it: %s", h->gone_text[m->rank]);
     if (*text) {
-        refuse(peer, text);
+        weir__hub_refuse(peer, text);
         return;
     }
     if (m->line != WEIR__LINE_RANK) {
         weir__hub_accept_observer(h, peer, m);
         return;
     }
-    h->came[m->rank] = true;
-    h->slot_of[m->rank] = (int)(peer - h->peers);
-    peer->rank = (int)m->rank;
     peer->pid = m->pid;
     peer->host = m->host;
-    weir__conn_send(&peer->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
-    for (int i = 0; i < h->ranks; i++)
-        if (h->gone[i]) {
-            struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = WEIR__GONE_DIED};
-
-            snprintf(gone.text, sizeof gone.text, "%s", h->gone_text[i]);
-            weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &gone, sizeof gone);
-        }
+    if (!weir__hub_hold(h, peer, (int)m->rank))
+        weir__hub_admit(h, peer, (int)m->rank);
 }
 
-/* A rank of another host reports that a rank on its host is stopped. The hub cannot see that
- * itself. */
-static void take_stopped(struct weir__hub *h, const struct weir__hub_peer *from, int rank)
+/* A rank of another host reports that a rank on its host is stopped, which the hub cannot see
+ * itself, or that one is dead, which the hub does not see if that rank has no connection. */
+static void take_report(struct weir__hub *h, const struct weir__hub_peer *from, int rank,
+                        enum weir__gone how)
 {
     struct weir__hub_peer *peer = weir__hub_peer_of(h, rank);
 
-    if (peer && peer != from && peer->host == from->host && peer->host != weir__host_id() &&
-        peer->last_ns + DOUBT_NS <= weir__clock_ns())
-        weir__hub_lose(h, peer, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
+    if (rank >= h->ranks || rank == from->rank || weir__hub_host_of(h, rank) != from->host ||
+        from->host == weir__host_id() || h->gone[rank])
+        return;
+    if (!peer && !h->came[rank] && h->led)
+        weir__hub_lose_rank(h, rank, how, how == WEIR__GONE_STOPPED ? WEIR__HUB_STOPPED : "died");
+    else if (peer && !peer->moved && how == WEIR__GONE_STOPPED &&
+             peer->last_ns + WEIR__HUB_DOUBT_NS <= weir__clock_ns())
+        weir__hub_lose(h, peer, how, WEIR__HUB_STOPPED);
 }
 
 /* Forwards the message to rank m->to, after checking that its sender is m->from. */
@@ -152,10 +171,15 @@ static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir_
 static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
                          enum weir__wire_type type, const void *payload)
 {
+    const struct weir__wire_gone *gone = payload;
     struct weir__wire_ping ping;
 
     if (peer->observes) {
         weir__hub_take_report(h, peer, type, payload);
+        return;
+    }
+    if (peer->held || peer->moved) { /* these say nothing more */
+        weir__conn_close(&peer->conn);
         return;
     }
     if ((type == WEIR__WIRE_HELLO) != (peer->rank < 0)) {
@@ -181,8 +205,11 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
         break;
-    case WEIR__WIRE_GONE: /* ranks report stopped ranks only; a dead rank's connection closes */
-        take_stopped(h, peer, (int)((const struct weir__wire_gone *)payload)->rank);
+    case WEIR__WIRE_GONE:
+        take_report(h, peer, (int)gone->rank, (enum weir__gone)gone->how);
+        break;
+    case WEIR__WIRE_MOVED:
+        peer->moved = true;
         break;
     case WEIR__WIRE_CLOSES:
     case WEIR__WIRE_RECEIVED:
@@ -239,7 +266,7 @@ static void let_in(struct weir__hub *h)
 
         if (g->conn.fd < 0) {
             room = room ? room : g;
-        } else if (g->rank < 0 && !g->observes) {
+        } else if (g->rank < 0 && !g->observes && !g->held) {
             strangers++;
             oldest = !oldest || g->last_ns < oldest->last_ns ? g : oldest;
         }
@@ -256,7 +283,7 @@ static void let_in(struct weir__hub *h)
     if (!weir__conn_open(&room->conn, fd, WEIR__WIRE_SHORT))
         return;
     room->rank = -1;
-    room->left = room->observes = false;
+    room->left = room->observes = room->moved = room->held = false;
     room->stop.since_ns = 0;
     room->last_ns = weir__clock_ns();
 }
@@ -277,7 +304,7 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
         bool near, stopped;
         char state;
 
-        if (g->conn.fd < 0)
+        if (g->conn.fd < 0 || g->moved || g->held)
             continue;
         if (g->rank < 0) {
             if (silent > HELLO_NS && !g->observes)
@@ -290,28 +317,28 @@ static void look_at_silent(struct weir__hub *h, uint64_t now, char *payload)
                             sizeof(struct weir__wire_ping)); /* a failure is noticed on reading */
         state = near && silent > PROBE_NS ? weir__process_state(g->pid) : 0;
         stopped = weir__stop_lasts(&g->stop, g->pid, state);
-        if (silent < DOUBT_NS)
+        if (silent < WEIR__HUB_DOUBT_NS)
             continue;
         if (stopped)
             weir__hub_lose(h, g, WEIR__GONE_STOPPED, WEIR__HUB_STOPPED);
         else if (state == 'Z') /* its last words, which may have come just now, come first */
             end_dead(h, g, payload);
-        else if (silent > (near ? SILENT_NS : SILENT_FAR_NS) &&
+        else if (silent > (near ? SILENT_NS : WEIR__HUB_SILENT_FAR_NS) &&
                  (silent > SILENT_NS || !weir__hub_has_observer(h, g->host)))
             weir__hub_lose(h, g, WEIR__GONE_DIED, "has been silent for too long");
     }
 }
 
-/* True if the hub may stop. After rank 0 has left, it waits up to LINGER_NS for the other ranks to
- * leave, so that a rank that dies meanwhile is still reported. */
+/* True if the hub may stop. After its own rank has left, it waits up to LINGER_NS for the other
+ * ranks to leave or to have another hub, so that a rank that dies meanwhile is still reported. */
 static bool is_over(const struct weir__hub *h)
 {
     uint64_t stop = atomic_load(&h->stop_ns);
+    bool needed = stop && weir__hub_misses_ranks(h);
 
-    for (int i = 0; i < h->slots && stop; i++)
-        if (h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0)
-            return weir__clock_ns() > stop;
-    return stop;
+    for (int i = 0; i < h->slots && stop && !needed; i++)
+        needed = h->peers[i].conn.fd >= 0 && h->peers[i].rank >= 0 && !h->peers[i].moved;
+    return stop && (!needed || weir__clock_ns() > stop);
 }
 
 static void *hub_main(void *user)
@@ -347,13 +374,15 @@ static void *hub_main(void *user)
         if (fds[0].revents & POLLIN)
             let_in(h);
         now = weir__clock_ns();
+        weir__hub_standby_look(h, now);
         look_at_silent(h, now, payload);
         weir__hub_gather_look(h, now);
     }
     return NULL;
 }
 
-weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct weir__hub **out)
+weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
+                            const struct weir__peer *known, struct weir__hub **out)
 {
     int slots = 2 * ranks + STRANGERS;
     struct weir__hub *h = weir__calloc(1, sizeof *h + (size_t)slots * sizeof *h->peers);
@@ -367,15 +396,18 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token, struct 
     h->watch = -1;
     fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
     h->ranks = ranks;
+    h->known = known;
     h->slots = slots;
     snprintf(h->token, sizeof h->token, "%s", token);
     for (int i = 0; i < h->slots; i++)
         h->peers[i].conn.fd = -1;
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->wake_fd < 0 || !weir__thread_start(&h->thread, hub_main, h)) {
+    h->absent = known ? weir__calloc((size_t)ranks, sizeof *h->absent) : NULL;
+    if (h->wake_fd < 0 || (known && !h->absent) || !weir__thread_start(&h->thread, hub_main, h)) {
         close(listen_fd);
         if (h->wake_fd >= 0)
             close(h->wake_fd);
+        weir__free(h->absent);
         weir__free(h);
         return weir__fail(WEIR_EUNAVAILABLE, "cannot start a thread to join the ranks");
     }
@@ -396,5 +428,6 @@ void weir__hub_stop(struct weir__hub *h)
     weir__watch_end(h->watch);
     close(h->listen_fd);
     close(h->wake_fd);
+    weir__free(h->absent);
     weir__free(h);
 }
