@@ -1,6 +1,5 @@
 /* One variant of weir's f32 product on threads of its own, for sweep.py: the product's source is
- * included, with the sizes that the variant has. Operands are packed by each block, or once for all
- * of them; few rows are cut along k. */
+ * included, with the sizes that the variant has. Few rows are cut along k. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,10 +26,7 @@ struct team {
     unsigned threads;
     int calls;
     clockid_t clock; /* of one thread its processor time, which others do not take part in */
-    /* With two phases: the operands, which the first packs; or the sums that the second adds up, of
-     * parts of k times pieces of the columns. */
-    struct weir__gemm_packed packed;
-    float *sums;
+    float *sums; /* of few rows: of parts of k times pieces of the columns; phase 1 adds them up */
     int64_t parts, pieces;
     _Atomic unsigned next, here;
     _Atomic int round;
@@ -70,7 +66,6 @@ static void one_part(const struct team *t, unsigned index, void *local)
     const struct weir__part part = weir__grid_part_of_two(t->grids, index);
     const int64_t size = (int64_t)weir_dtype_size(t->g.dtype);
     struct weir__gemm g = t->g;
-    struct weir__gemm_packed packed = t->packed;
 
     if (!g.m) {
         multiply_only();
@@ -81,10 +76,8 @@ static void one_part(const struct team *t, unsigned index, void *local)
     g.a += part.m.begin * g.a_row * size;
     g.b += part.n.begin * g.b_col * size;
     g.c += (part.m.begin * g.c_row + part.n.begin) * size;
-    packed.i = part.m.begin;
-    packed.j = part.n.begin;
     if (g.m > 0 && g.n > 0)
-        gemm(&g, packed.a ? &packed : NULL, local);
+        gemm(&g, local);
 }
 
 /* Few rows: a part of k of a piece of the columns, or the sums of all parts of a stretch. */
@@ -112,7 +105,7 @@ static void meet(struct team *t, int round)
     if (atomic_fetch_add(&t->here, 1) + 1 == t->threads) {
         t->next = 0;
         t->here = 0;
-        if (round == (t->sums || t->packed.a ? 2 : 1))
+        if (round == (t->sums ? 2 : 1))
             t->seconds = now(t->clock);
         atomic_fetch_add(&t->round, 1);
     } else {
@@ -127,7 +120,7 @@ static void *work(void *pointer)
     struct team *t = m->team;
     void *local = aligned_alloc(4096, WEIR_LOCAL_BYTES);
 
-    const unsigned phases = t->sums || t->packed.a ? 2 : 1;
+    const unsigned phases = t->sums ? 2 : 1;
     const unsigned blocks =
         t->sums ? (unsigned)(t->parts * t->pieces) : t->grids[0].blocks + t->grids[1].blocks;
 
@@ -139,8 +132,6 @@ static void *work(void *pointer)
         while ((at = atomic_fetch_add(&t->next, 1)) < blocks)
             if (t->sums)
                 some_columns(t, at, phase, local);
-            else if (phase + 1 < phases)
-                pack_share(&t->g, &t->packed, &(weir_block){.index = at, .count = blocks});
             else
                 one_part(t, at, local);
     }
@@ -151,12 +142,10 @@ static void *work(void *pointer)
 }
 
 /* Seconds of a call, the first left out. B is [k, n], or [n, k] if `nk`. Without m: of
- * multiply_only on each thread. The product is cut for so many cores. With `once`, all blocks use
- * the same packed operands. */
+ * multiply_only on each thread. The product is cut for so many cores. */
 __attribute__((visibility("default"))) double sweep(int dtype, int64_t m, int64_t n, int64_t k,
                                                     const void *a, const void *b, void *c, int nk,
-                                                    unsigned threads, unsigned cores, int once,
-                                                    int calls)
+                                                    unsigned threads, unsigned cores, int calls)
 {
     struct team t = {.g = {.m = m,
                            .n = n,
@@ -175,24 +164,15 @@ __attribute__((visibility("default"))) double sweep(int dtype, int64_t m, int64_
                      .calls = calls + 1,
                      .clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC};
     struct member members[64];
-    char *scratch = NULL;
 
     t.g.thin = m && weir__gemm_is_thin(&t.g);
     if (t.g.thin) {
         t.parts = weir__div_up(k, weir__gemm_part(k));
         t.pieces = weir__max(1, weir__div_up(2 * cores, t.parts));
-        t.sums = (float *)(scratch =
-                               aligned_alloc(4096, (size_t)(t.parts * m * n + 1024) / 1024 * 4096));
-    } else if (m && once) {
-        t.packed.wide_m = weir__div_up(m, WEIR__GEMM_PACKED_ROWS) * WEIR__GEMM_PACKED_ROWS;
-        t.packed.wide_n = weir__div_up(n, WEIR__GEMM_PACKED_COLS) * WEIR__GEMM_PACKED_COLS;
-        scratch = aligned_alloc(4096, (size_t)((t.packed.wide_m + t.packed.wide_n) * k + 1024) /
-                                          1024 * 4096);
-        t.packed.a = scratch;
-        t.packed.b = scratch + t.packed.wide_m * k * 4;
+        t.sums = aligned_alloc(4096, (size_t)(t.parts * m * n + 1024) / 1024 * 4096);
     }
     if (m)
-        weir__grid_make_two(once ? &weir__grid_panels : &weir__grid_host, m, n, k, cores, t.grids);
+        weir__grid_make_two(&weir__grid_host, m, n, k, cores, t.grids);
     else
         t.grids[0].blocks = threads;
     for (unsigned i = 0; i < threads; i++) {
@@ -201,6 +181,6 @@ __attribute__((visibility("default"))) double sweep(int dtype, int64_t m, int64_
     }
     for (unsigned i = 0; i < threads; i++)
         pthread_join(members[i].thread, NULL);
-    free(scratch);
+    free(t.sums);
     return (threads == 1 ? t.seconds : now(t.clock) - t.seconds) / calls;
 }

@@ -1,12 +1,12 @@
 """Sizes of blocks of weir's f32 and f16 product, beside PyTorch's on the same cores.
 
     python bench/sweep/sweep.py --build      compiles a library per variant into build/sweep
-    python bench/sweep/sweep.py [--seconds S] [--only TEXT] [--rows M]
+    python bench/sweep/sweep.py [--seconds S] [--only TEXT] [--rows M] [--cut N]
 
-A variant changes some constants of gemm_real.h, gemm_tile.h and gemm_thin.h. Each runs with operands that every block packs
-itself and, on 4 cores and more, with operands packed once; and where cores have several hardware threads also with a thread
-for each core ("apart"), cut for all hardware threads. With --rows the product has few rows and [k, n]; both ways of packing are
-the same then. Prints GFLOP/s (with --rows GB/s), the median of the rounds and the best; rounds take turns with PyTorch's.
+A variant changes some constants of gemm_real.h, gemm_tile.h and gemm_thin.h. With --rows the product has few rows and [k, n].
+With --cut the blocks are those for N cores, on however many threads: with --cores 1 the processor time of all of them, which
+says nothing of what cores cost each other. Prints GFLOP/s (with --rows GB/s), the median of the rounds and the best; rounds
+take turns with PyTorch's.
 """
 
 import argparse
@@ -25,11 +25,10 @@ LIBRARIES = ROOT / "build" / "sweep"
 DTYPES = {"f32": 0, "f16": 1}  # weir_dtype
 VARIANTS = {
     "as it is": {},
-    "depth 4 ahead 1024": {"THIN_DEPTH": 4, "THIN_AHEAD": 1024},
-    "depth 2 ahead 2048": {"THIN_DEPTH": 2, "THIN_AHEAD": 2048},
+    "ahead 512": {"THIN_AHEAD": 512},
     "ahead 1024": {"THIN_AHEAD": 1024},
     "ahead 2048": {"THIN_AHEAD": 2048},
-    "depth 4 ahead 2048": {"THIN_DEPTH": 4, "THIN_AHEAD": 2048},
+    "depth 4": {"THIN_DEPTH": 4},  # one row of f32 has half of it
     "stretch 256": {"STRETCH": 256},
     "stretch 512": {"STRETCH": 512},
 }
@@ -64,7 +63,7 @@ def load(name):
     function.restype = ctypes.c_double
     size, pointer = ctypes.c_int64, ctypes.c_void_p
     function.argtypes = [ctypes.c_int, size, size, size, pointer, pointer, pointer, ctypes.c_int,
-                         ctypes.c_uint, ctypes.c_uint, ctypes.c_int, ctypes.c_int]  # fmt: skip
+                         ctypes.c_uint, ctypes.c_uint, ctypes.c_int]  # fmt: skip
     return function
 
 
@@ -77,16 +76,9 @@ def _options():
     parser.add_argument("--orders", default="kn,nk")
     parser.add_argument("--types", default="f32")
     parser.add_argument("--rows", type=int, help="of A; default: square products")
+    parser.add_argument("--cut", type=int, help="the cores that products are cut for; default: those that run them")
     parser.add_argument("--only", default="as it is", help="variants with this in their name; several: with commas")
     return parser.parse_args()
-
-
-def _first_of_each_core(cpus):
-    found = {}
-    for cpu in sorted(cpus):
-        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        found.setdefault(siblings.read_text() if siblings.exists() else cpu, cpu)
-    return sorted(found.values())
 
 
 def main():
@@ -104,12 +96,11 @@ def main():
              if options.rows and o == "kn" or not options.rows and (c > 2 or s < 4096)]  # fmt: skip
     torch.manual_seed(0)
     for cores in all_cores:
-        seconds = functions[names[0]](0, 0, 0, 0, None, None, None, 0, cores, cores, 0, 20)
+        seconds = functions[names[0]](0, 0, 0, 0, None, None, None, 0, cores, cores, 20)
         print(f"{cores} cores, multiply-adds alone: {cores * 100000 * 24 * 16 * 2 / seconds / 1e9:.0f}")
     for cores, dtype, size, order in cases:
         before = os.sched_getaffinity(0)
         cpus = sorted(before)[:cores]
-        apart = _first_of_each_core(cpus)
         torch.set_num_threads(cores)
         kind = {"f32": torch.float32, "f16": torch.float16}[dtype]
         rows = options.rows or size
@@ -121,12 +112,9 @@ def main():
         calls = max(1, round(0.02 / max(flops / (60e9 * cores), size**2 * 4 / 150e9)))
         times = {}
 
-        def weir(name, once, threads):
-            os.sched_setaffinity(0, apart if threads < cores else cpus)
-            took = functions[name](DTYPES[dtype], rows, size, size, a.data_ptr(), b.data_ptr(), c.data_ptr(),
-                                   order == "nk", threads, cores, once, calls)  # fmt: skip
-            os.sched_setaffinity(0, cpus)
-            return took
+        def weir(name):
+            return functions[name](DTYPES[dtype], rows, size, size, a.data_ptr(), b.data_ptr(), c.data_ptr(),
+                                   order == "nk", cores, options.cut or cores, calls)  # fmt: skip
 
         def theirs():
             torch.matmul(a, other)
@@ -137,11 +125,7 @@ def main():
             return (clock() - began) / calls
 
         os.sched_setaffinity(0, cpus)
-        ways = [("PyTorch", theirs)]
-        for threads in {cores: "", len(apart): " apart"}.items() if len(apart) < cores else [(cores, "")]:
-            for once in range(1 + (cores >= 4 and not options.rows)):
-                ways += [(n + threads[1] + (" once" if once else ""),
-                          lambda n=n, once=once, t=threads[0]: weir(n, once, t)) for n in names]  # fmt: skip
+        ways = [("PyTorch", theirs)] + [(n, lambda n=n: weir(n)) for n in names]
         began = time.perf_counter()
         rounds = 0
         while rounds < 3 or time.perf_counter() - began < options.seconds / len(cases):

@@ -1,12 +1,8 @@
 /* Cuts matrix products into blocks. */
 #include "ops/product/gemm_grid.h"
 
-#include "ops/host/product/gemm.h"
-
 const struct weir__grid_kernel weir__grid_floats = {50, 4, 8, 48};
 const struct weir__grid_kernel weir__grid_host = {50, 8, 8, 16};
-const struct weir__grid_kernel weir__grid_panels = {50, 16, WEIR__GEMM_PACKED_ROWS,
-                                                    WEIR__GEMM_PACKED_COLS};
 const struct weir__grid_kernel weir__grid_tiles = {500, 4, 32, 32};
 const struct weir__grid_kernel weir__grid_lines = {50, 4, 4, 4};
 const struct weir__grid_kernel weir__grid_stretches = {50, 4, 8, 64};
@@ -64,11 +60,10 @@ void weir__grid_make_two(const struct weir__grid_kernel *kernel, int64_t m, int6
 {
     const bool rows = m >= n;
     const int64_t unit = rows ? kernel->unit_m : kernel->unit_n;
-    const int64_t side = rows ? m : n;
-    const int64_t rest = side - weir__div_up(side - side / REST, unit) * unit;
+    const int64_t rest = (rows ? m : n) / REST / unit * unit;
 
     grids[1] = (struct weir__grid){0};
-    if (cores == 1 || rest <= 0 || part_ns(kernel, m, n, k) / cores < REST_NS) {
+    if (cores == 1 || !rest || part_ns(kernel, m, n, k) / cores < REST_NS) {
         grids[0] = weir__grid_make(kernel, 1, m, n, k, cores);
         return;
     }

@@ -21,12 +21,11 @@ struct weir__grid_kernel {
     double macs_per_ns, elements_per_ns; /* multiply-adds; elements packed or read */
     int64_t unit_m, unit_n;
 };
-/* The widest kernels for floats, for virtual time and for hosts; the latter with operands that are
- * packed beforehand; the kernels that multiply pairs of
+/* The widest kernels for floats, for virtual time and for hosts; the kernels that multiply pairs of
  * bf16 in tiles; those for few rows or columns, which read lines in place; and those for few rows
  * that read parts of all lines. */
-extern const struct weir__grid_kernel weir__grid_floats, weir__grid_host, weir__grid_panels,
-    weir__grid_tiles, weir__grid_lines, weir__grid_stretches;
+extern const struct weir__grid_kernel weir__grid_floats, weir__grid_host, weir__grid_tiles,
+    weir__grid_lines, weir__grid_stretches;
 
 /* The cut into at most `cores` blocks whose longest block is shortest; one block for small work. */
 struct weir__grid weir__grid_make(const struct weir__grid_kernel *kernel, int64_t batch, int64_t m,

@@ -6,7 +6,6 @@
 #include "ops/host/product/gemm_bf16.h"
 #include "ops/host/product/gemm_i8.h"
 #include "ops/product/gemm_grid.h"
-#include "ops/product/gemm_packed_cut.h"
 #include "ops/product/gemm_thin_cut.h"
 
 /* Part of the launch's arguments, so it must hold everything that the blocks need. */
@@ -14,10 +13,7 @@ struct args {
     struct weir__gemm_stack stack; /* first: a GPU's kernel reads only this */
     void (*run)(const struct weir__gemm *g, void *local);
     struct weir__grid grids[2];
-    union {
-        struct weir__thin_cut thin;
-        struct weir__packed_cut packed;
-    };
+    struct weir__thin_cut thin;
 };
 _Static_assert(sizeof(struct args) <= WEIR_ARGS_MAX, "a launch's arguments hold them");
 
@@ -166,14 +162,6 @@ static weir_status run_thin(const void *pointer, const weir_block *block)
     const struct args *args = pointer;
 
     weir__thin_run(&args->thin, &args->stack.gemm, block);
-    return WEIR_OK;
-}
-
-static weir_status run_packed(const void *pointer, const weir_block *block)
-{
-    const struct args *args = pointer;
-
-    weir__packed_run(&args->packed, &args->stack.gemm, args->grids, block);
     return WEIR_OK;
 }
 
@@ -371,10 +359,9 @@ static void describe_linear(const struct weir__call *call, struct args *args)
 static size_t scratch_of(const struct weir__call *call, const struct args *args)
 {
     /* virtual time must not depend on the host's instruction set */
-    if (call->for_gpu || call->model || args->stack.batch != 1)
-        return 0;
-    return weir__max(weir__thin_scratch(&args->stack.gemm, call->cores),
-                     weir__packed_scratch(&args->stack.gemm, call->cores));
+    return call->for_gpu || call->model || args->stack.batch != 1
+               ? 0
+               : weir__thin_scratch(&args->stack.gemm, call->cores);
 }
 
 static weir_status prepare(const struct weir__call *call, struct weir__work *work)
@@ -388,17 +375,10 @@ static weir_status prepare(const struct weir__call *call, struct weir__work *wor
     pick_kernel(args);
     work->args_size = sizeof *args;
     if (call->scratch && scratch_of(call, args)) {
-        work->phases = 2;
-        if (weir__packed_scratch(&args->stack.gemm, call->cores)) {
-            weir__packed_make(&args->packed, &args->stack.gemm, call->scratch, call->cores,
-                              args->grids);
-            work->fn = run_packed;
-            work->blocks = args->grids[0].blocks + args->grids[1].blocks;
-            return WEIR_OK;
-        }
         weir__thin_make(&args->thin, &args->stack.gemm, call->scratch, call->cores);
         work->fn = run_thin;
         work->blocks = (unsigned)(args->thin.parts * args->thin.pieces);
+        work->phases = 2;
         return WEIR_OK;
     }
     cut(call, args);

@@ -132,7 +132,7 @@ CONFORMANCE(bits, attention_of_one_query_to_a_long_cache)
     weir_tensor_release(k);
 }
 
-/* From some cores on, its operands are packed once, in a phase of their own. */
+/* Cut for more cores, it has other blocks and a finely cut rest. */
 CONFORMANCE(bits, large_product)
 {
     static const int limits[] = {1, 2, 5, 1 << 20};

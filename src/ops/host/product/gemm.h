@@ -33,18 +33,6 @@ struct weir__gemm {
 #define WEIR__GEMM_PACKED_N 512
 #define WEIR__GEMM_PACKED_BYTES (2720 << 10)
 
-/* The operands of a whole problem in panels, which weir__gemm_pack_f32 or _f64 made: chunks of k
- * one after the other, and the panels of a chunk. */
-struct weir__gemm_packed {
-    char *a, *b;            /* wide_m * k and wide_n * k elements of the compute type */
-    int64_t wide_m, wide_n; /* m and n, rounded up to the numbers below */
-    int64_t i, j; /* first row and column of the part to compute; multiples of them, too */
-};
-
-/* Whole panels on every level. */
-#define WEIR__GEMM_PACKED_ROWS 8
-#define WEIR__GEMM_PACKED_COLS 48
-
 /* A stack of products: matrices along batch dims, broadcast where a stride is 0. */
 struct weir__gemm_stack {
     struct weir__gemm gemm; /* of the first matrices, whole */
@@ -100,20 +88,6 @@ WEIR__ISA_DECLARE(void, weir__gemm_f32, (const struct weir__gemm *g, void *local
 WEIR__ISA_DECLARE(void, weir__gemm_bf16, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_f64, (const struct weir__gemm *g, void *local));
 WEIR__ISA_DECLARE(void, weir__gemm_int, (const struct weir__gemm *g, void *local));
-
-/* The same in two phases, if many blocks would pack the same operands: the first packs the block's
- * share of them; when all have been packed, the second computes a part. Not for `dot` and `thin`,
- * nor with pack_b. The results equal those of the functions above. threads  any. */
-WEIR__ISA_DECLARE(void, weir__gemm_pack_f32,
-                  (const struct weir__gemm *g, const struct weir__gemm_packed *p,
-                   const weir_block *block));
-WEIR__ISA_DECLARE(void, weir__gemm_pack_f64,
-                  (const struct weir__gemm *g, const struct weir__gemm_packed *p,
-                   const weir_block *block));
-WEIR__ISA_DECLARE(void, weir__gemm_packed_f32,
-                  (const struct weir__gemm *g, const struct weir__gemm_packed *p, void *local));
-WEIR__ISA_DECLARE(void, weir__gemm_packed_f64,
-                  (const struct weir__gemm *g, const struct weir__gemm_packed *p, void *local));
 
 /* A thin problem in parts. `part` writes the sums of part `part` of g's k, without the bias, as
  * rows of f32 or f64 that are `step` apart. `join` computes C from the sums of all parts, which are

@@ -3,19 +3,7 @@
 
 void WEIR__ISA_NAME(weir__gemm_f64)(const struct weir__gemm *g, void *local)
 {
-    gemm(g, NULL, local);
-}
-
-void WEIR__ISA_NAME(weir__gemm_pack_f64)(const struct weir__gemm *g,
-                                         const struct weir__gemm_packed *p, const weir_block *block)
-{
-    pack_share(g, p, block);
-}
-
-void WEIR__ISA_NAME(weir__gemm_packed_f64)(const struct weir__gemm *g,
-                                           const struct weir__gemm_packed *p, void *local)
-{
-    gemm(g, p, local);
+    gemm(g, local);
 }
 
 void WEIR__ISA_NAME(weir__gemm_part_f64)(const struct weir__gemm *g, int64_t part, void *sums,

@@ -11,7 +11,6 @@
 #include "base/base.h"
 #include "ops/host/product/gemm.h"
 #include "ops/host/product/gemm_dot.h"
-#include "ops/tile.h"
 
 enum {
     KC = CHUNK,
@@ -31,17 +30,14 @@ _Static_assert(((MB + WEIR__GEMM_PACKED_N + NR) * KC + MC_SUMS * (WEIR__GEMM_PAC
                        WEIR__GEMM_PACKED_BYTES,
                "few columns that are packed");
 _Static_assert(MB % MR == 0 && MC_SUMS % MR == 0 && NB % NR == 0, "whole panels");
-_Static_assert(WEIR__GEMM_PACKED_ROWS % MR == 0 && WEIR__GEMM_PACKED_COLS % NR == 0,
-               "whole panels");
 _Static_assert(NC_IN_C % NR == 0 && NC_SUMS % NR == 0, "whole panels");
 
 /* A block of C and the current chunk of k. */
 struct block {
     const struct weir__gemm *g;
     int64_t i0, j0, m, n;
-    int64_t band;                           /* first packed row of A */
-    const struct weir__gemm_packed *packed; /* the operands; NULL: this call packs them */
-    real *a, *b;          /* panels of the current chunk: of A from `band` on, of B from j0 on */
+    int64_t band; /* first packed row of A */
+    real *a, *b;
     const real *b_direct; /* the chunk of B in place; NULL if it must be packed */
     real *sums;           /* one tile after another; NULL if C holds the sums */
     int64_t kn;
@@ -110,7 +106,7 @@ static bool reads_b_directly(const struct block *s)
 {
     const struct weir__gemm *g = s->g;
 
-    return !s->packed && !g->pack_b && g->b_col == 1 && g->dtype == REAL_DTYPE &&
+    return !g->pack_b && g->b_col == 1 && g->dtype == REAL_DTYPE &&
            (s->m <= 2 * MR || g->k * s->n * (int64_t)sizeof(real) <= 1 << 19);
 }
 
@@ -134,25 +130,10 @@ static void pack_stripe(const struct block *s, int64_t k, int64_t j, int64_t sto
     }
 }
 
-/* Finds the packed rows of A from s->band on, or packs them. */
-static void find_rows(struct block *s, int64_t k, int64_t end)
-{
-    const struct weir__gemm *g = s->g;
-    const struct weir__gemm_packed *p = s->packed;
-
-    if (p)
-        s->a = (real *)p->a + k * p->wide_m + (p->i + s->i0 + s->band) * s->kn;
-    else
-        pack_rows(s->a, end - s->band, s->kn,
-                  g->a + ((s->i0 + s->band) * g->a_row + k * g->a_col) *
-                             (int64_t)weir_dtype_size(g->dtype),
-                  g->a_row, g->a_col, g->dtype);
-}
-
 static void run_block(struct block *s)
 {
     const struct weir__gemm *g = s->g;
-    const struct weir__gemm_packed *p = s->packed;
+    const int64_t size = (int64_t)weir_dtype_size(g->dtype);
     int64_t k = 0;
 
     do { /* at least once: with k = 0, C is the bias */
@@ -160,17 +141,17 @@ static void run_block(struct block *s)
         s->first = k == 0;
         s->last = k + s->kn == g->k;
         s->b_direct = reads_b_directly(s) ? (const real *)g->b + k * g->b_row + s->j0 : NULL;
-        if (p)
-            s->b = (real *)p->b + k * p->wide_n + (p->j + s->j0) * s->kn;
         for (s->band = 0; s->band < s->m; s->band += MB) {
             int64_t end = weir__min(s->m, s->band + MB);
 
-            find_rows(s, k, end);
+            pack_rows(s->a, end - s->band, s->kn,
+                      g->a + ((s->i0 + s->band) * g->a_row + k * g->a_col) * size, g->a_row,
+                      g->a_col, g->dtype);
             for (int64_t stripe = 0; stripe < s->n; stripe += NB) {
                 int64_t stop = weir__min(s->n, stripe + NB);
 
                 /* right before its first use, so that it is still in the cache */
-                if (s->band == 0 && !p)
+                if (s->band == 0)
                     pack_stripe(s, k, stripe, stop);
                 for (int64_t i = s->band; i < end; i += MR)
                     for (int64_t j = stripe; j < stop; j += NR)
@@ -189,13 +170,13 @@ static int64_t even_part(int64_t n, int64_t max, int64_t unit)
     return weir__div_up(part, unit) * unit;
 }
 
-static void gemm(const struct weir__gemm *g, const struct weir__gemm_packed *packed, void *local)
+static void gemm(const struct weir__gemm *g, void *local)
 {
     const bool in_c = g->c_col == 1 && g->dtype == REAL_DTYPE;
     const int64_t mc = in_c ? g->m : even_part(g->m, MC_SUMS, MR);
     const int64_t nc = even_part(g->n, in_c ? NC_IN_C : NC_SUMS, NR);
     const int64_t kc = weir__min(KC, g->k);
-    struct block s = {.g = g, .packed = packed, .a = local};
+    struct block s = {.g = g, .a = local};
 
     if (g->dot) {
         dot_lines(g);
@@ -213,33 +194,5 @@ static void gemm(const struct weir__gemm *g, const struct weir__gemm_packed *pac
             s.m = weir__min(mc, g->m - s.i0);
             run_block(&s);
         }
-    }
-}
-
-/* A block's share of the panels of both operands, see weir__gemm_packed. */
-static void pack_share(const struct weir__gemm *g, const struct weir__gemm_packed *p,
-                       const weir_block *block)
-{
-    const int64_t chunks = weir__div_up(g->k, KC), size = (int64_t)weir_dtype_size(g->dtype);
-    const int64_t rows = p->wide_m / WEIR__GEMM_PACKED_ROWS;
-    const int64_t cols = p->wide_n / WEIR__GEMM_PACKED_COLS;
-    struct weir__range r = weir__tile_range(rows * chunks, 1, block);
-
-    for (int64_t at = r.begin; at < r.end; at++) {
-        const int64_t k = at / rows * KC, i = at % rows * WEIR__GEMM_PACKED_ROWS;
-        const int64_t kn = weir__min(KC, g->k - k);
-
-        pack_rows((real *)p->a + k * p->wide_m + i * kn,
-                  weir__min(WEIR__GEMM_PACKED_ROWS, g->m - i), kn,
-                  g->a + (i * g->a_row + k * g->a_col) * size, g->a_row, g->a_col, g->dtype);
-    }
-    r = weir__tile_range(cols * chunks, 1, block);
-    for (int64_t at = r.begin; at < r.end; at++) {
-        const int64_t k = at / cols * KC, j = at % cols * WEIR__GEMM_PACKED_COLS;
-        const int64_t kn = weir__min(KC, g->k - k);
-
-        pack_cols((real *)p->b + k * p->wide_n + j * kn,
-                  weir__min(WEIR__GEMM_PACKED_COLS, g->n - j), kn,
-                  g->b + (k * g->b_row + j * g->b_col) * size, g->b_col, g->b_row, g->dtype);
     }
 }
