@@ -10,8 +10,7 @@ PART runs only the cases with it in their name. On a busy machine the figures me
 oneDNN is the one that PyTorch is built with, called as it is by torch.compile (mkldnn::_linear_pointwise). Of bf16 and f16
 PyTorch's own products go there as well, so that only f32 (which is MKL's) is measured twice; it has no attention by itself.
 Several numbers of cores are runs of their own, one after the other, on CPUs of different cores as far as there are.
-Several devices take turns in one run, and each row has the times of all of them; the ratio is the first one's. SPEC@apart has
-its workers on one hardware thread of each core.
+Several devices take turns in one run, and each row has the times of all of them; the ratio is the first one's.
 """
 
 import argparse
@@ -39,7 +38,7 @@ def _options():
 
 
 def _apart(cpus):
-    """The first hardware thread of each core, and the others."""
+    """The first hardware thread of each core, then the others."""
     seen, others = {}, []
     for cpu in sorted(cpus):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
@@ -48,7 +47,7 @@ def _apart(cpus):
             others.append(cpu)
         else:
             seen[core] = cpu
-    return [*seen.values()], others
+    return [*seen.values(), *others]
 
 
 options = _options()
@@ -58,7 +57,7 @@ if "," in options.cores:
                  for n in options.cores.split(",")))  # fmt: skip
 options.cores = int(options.cores)
 # before the libraries count them
-os.sched_setaffinity(0, sum(_apart(os.sched_getaffinity(0)), [])[: options.cores])
+os.sched_setaffinity(0, _apart(os.sched_getaffinity(0))[: options.cores])
 
 import torch  # noqa: E402
 from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
@@ -67,22 +66,8 @@ import weir  # noqa: E402
 
 torch.set_num_threads(options.cores)
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
-
-
-def _open(spec):
-    """A device's workers may run where the thread may that opens it."""
-    name, _, place = spec.partition("@")
-    cpus = os.sched_getaffinity(0)
-    if place:
-        os.sched_setaffinity(0, _apart(cpus)[0])
-    device = weir.Device(name)
-    os.sched_setaffinity(0, cpus)
-    return device
-
-
 SPECS = options.device or ["cpu"]
-weir.get_device()  # counts the hardware threads while it may use all of them
-DEVICES = [_open(spec) for spec in SPECS]
+DEVICES = [weir.Device(spec) for spec in SPECS]
 
 
 def _both(dtype, *shape):
