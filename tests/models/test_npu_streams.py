@@ -17,7 +17,7 @@ LEAST = {
     "llama decode": 1.08,
     "qwen2-moe prefill": 1.15,
     "qwen2-moe decode": 1.2,
-    "deepseek-v3 prefill": 1.1,
+    "deepseek-v3 prefill": 1.09,
     "deepseek-v3 decode": 1.2,
     "gpt2 prefill": 1.0,
     "gpt2 decode": 1.05,

@@ -4,9 +4,9 @@
 
 /* A trial takes time in proportion to the number of nodes; all trials together take about a
  * second. */
-#define TRIALS_MOST 4000
+#define TRIALS_MOST 6000
 #define TRIALS_LEAST 60
-#define TRIALS_NODES 600000
+#define TRIALS_NODES 1000000
 
 bool weir__place_wanted(const weir_graph *g, const weir_compile_options *options)
 {

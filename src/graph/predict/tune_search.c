@@ -12,6 +12,7 @@
 #define ROUNDS 3          /* through all classes */
 #define WARMTH 0.02       /* share of the makespan: how much worse a random step may be at first */
 #define SEARCH_SHARE 0.85 /* share of the budget, before changes are undone */
+#define RANDOM_SHARE 0.7  /* the same, until the random steps end */
 
 uint64_t weir__tune_draw(struct weir__tuner *t, uint64_t n)
 {
@@ -220,7 +221,7 @@ static void step(struct weir__tuner *t, int *s)
 static int64_t count_steps(const struct weir__tuner *t)
 {
     int64_t n = weir__min(STEPS_MOST, weir__max(STEPS_LEAST, STEPS_PER_UNIT * (int64_t)t->nunits));
-    double left = SEARCH_SHARE * (double)t->options->trials - (double)t->tried;
+    double left = RANDOM_SHARE * (double)t->options->trials - (double)t->tried;
 
     return t->options->trials ? weir__max(8, weir__min(n, (int64_t)left)) : n;
 }
@@ -322,5 +323,6 @@ void weir__tune_search(struct weir__tuner *t)
     t->share = 0.05;
     climb(t);
     wander(t);
+    climb(t); /* what random steps have not tried around the best */
     take_back_all(t);
 }
