@@ -2,13 +2,11 @@
 #define _GNU_SOURCE
 #include "kids.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "comm/procs/procs.h"
+#include "talk.h"
 
 static size_t message(char *to, enum weir__wire_type type, const void *payload, size_t size)
 {
@@ -78,31 +76,6 @@ TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
     CHECK(refused > 100);
 }
 
-static int listen_on_loopback(int *port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* inherited by rank 0 */
-
-    CHECK(fd >= 0);
-    CHECK(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 64));
-    CHECK(!getsockname(fd, (struct sockaddr *)&at, &size));
-    *port = ntohs(at.sin_port);
-    return fd;
-}
-
-static int reach(int port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                             .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    CHECK(fd >= 0);
-    CHECK(!connect(fd, (struct sockaddr *)&at, sizeof at));
-    return fd;
-}
-
 /* What the hub answers until it closes. */
 static size_t drain(int fd, char *to, size_t size)
 {
@@ -139,7 +112,7 @@ SCENARIO(besieged)
 static void start_besieged(struct kids *k, int *port, char *stop)
 {
     char store[64], fd_text[64], stop_text[100];
-    const char *const extra[] = {store, fd_text, "WEIR_TOKEN=only friends know", stop_text, NULL};
+    const char *const extra[] = {store, fd_text, "WEIR_TOKEN=" TALK_TOKEN, stop_text, NULL};
     int fd = listen_on_loopback(port);
 
     snprintf(stop, 80, "/tmp/weir-test-stop-%d", (int)getpid());
@@ -178,7 +151,7 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     size_t n;
 
     start_besieged(&k, &port, stop);
-    fd = reach(port);
+    fd = reach_port(port);
     n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
@@ -186,8 +159,8 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     CHECK_EQ(type, WEIR__WIRE_REFUSED);
     CHECK_STR(answer->text, "token");
     /* With the token, but a rank that is there. */
-    strcpy(hello.token, "only friends know");
-    fd = reach(port);
+    strcpy(hello.token, TALK_TOKEN);
+    fd = reach_port(port);
     n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
@@ -206,9 +179,9 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
 
     start_besieged(&k, &port, stop);
     for (int i = 0; i < 40; i++) /* more than the hub has room for */
-        silent[i] = reach(port);
+        silent[i] = reach_port(port);
     for (int i = 0; i < 60; i++) {
-        int fd = reach(port);
+        int fd = reach_port(port);
         size_t n = random_message(bytes, &seed);
 
         send(fd, bytes, draw(&seed) % 2 ? n : draw(&seed) % (n + 1), MSG_NOSIGNAL);
@@ -251,25 +224,6 @@ TEST(procs, a_count_for_no_rank_or_out_of_range_is_refused)
     CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), -1);
 }
 
-/* Says hello to a hub of two ranks as rank 1, and waits for the answer. */
-static void greet_hub(struct weir__conn *c, int port)
-{
-    struct weir__wire_hello hello = {
-        .rank = 1, .ranks = 2, .host = weir__host_id(), .token = "only friends know"};
-    static char payload[WEIR__WIRE_MOST];
-    enum weir__wire_type type;
-    const char *wrong;
-
-    hello.pid = (uint32_t)getpid();
-    CHECK(weir__conn_open(c, reach(port), WEIR__WIRE_MOST));
-    CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
-    while (!weir__conn_next(c, &type, payload, &wrong)) {
-        poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, -1);
-        CHECK(weir__conn_fill(c) || c->have);
-    }
-    CHECK_EQ(type, WEIR__WIRE_WELCOME);
-}
-
 TEST(procs, a_rank_that_counts_for_another_is_disconnected)
 {
     struct weir__wire_close m = {.from = 0, .to = 1, .key = "world"};
@@ -277,8 +231,8 @@ TEST(procs, a_rank_that_counts_for_another_is_disconnected)
     struct weir__conn c;
     int port, fd = listen_on_loopback(&port);
 
-    CHECK_OK(weir__hub_start(fd, 2, "only friends know", NULL, &hub));
-    greet_hub(&c, port);
+    CHECK_OK(weir__hub_start(fd, 2, TALK_TOKEN, NULL, &hub));
+    greet_as(&c, port, 1, 2);
     CHECK(weir__conn_send(&c, WEIR__WIRE_CLOSES, &m, sizeof m));
     do
         poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);
@@ -294,7 +248,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     enum { N = 4, CONNECTIONS = 6, STEPS = 4000 / TEST_SLOWDOWN };
     struct weir__peer *known = calloc(N, sizeof *known);
     static char bytes[WEIR__WIRE_MOST], drained[4096];
-    struct weir__wire_hello hello = {.ranks = N, .token = "only friends know"};
+    struct weir__wire_hello hello = {.ranks = N, .token = TALK_TOKEN};
     int port, fd = listen_on_loopback(&port), lines[CONNECTIONS];
     struct weir__hub *hub;
     uint64_t seed = 21;
@@ -308,7 +262,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     atomic_store(&known[0].gone, WEIR__GONE_DIED);
     CHECK_OK(weir__hub_start(fd, N, hello.token, known, &hub));
     for (int i = 0; i < CONNECTIONS; i++)
-        lines[i] = reach(port);
+        lines[i] = reach_port(port);
     for (int i = 0; i < STEPS; i++) {
         int *line = &lines[draw(&seed) % CONNECTIONS];
         size_t n;
@@ -319,7 +273,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
             n = random_message(bytes, &seed);
         } else { /* the connection's next life */
             close(*line);
-            *line = reach(port);
+            *line = reach_port(port);
             hello.rank = (uint32_t)(draw(&seed) % N);
             hello.line = (uint32_t)(draw(&seed) % 4 ? WEIR__LINE_RANK : draw(&seed) % 3);
             hello.host = known[hello.rank].host;
@@ -332,7 +286,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     }
     for (int i = 0; i < CONNECTIONS; i++)
         close(lines[i]);
-    fd = reach(port); /* it still answers */
+    fd = reach_port(port); /* it still answers */
     hello.line = WEIR__LINE_RANK;
     strcpy(hello.token, "everybody knows");
     CHECK(send(fd, bytes, message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
@@ -345,7 +299,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
 TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
 {
     struct weir__wire_hello hello = {
-        .rank = 1, .ranks = 2, .host = weir__host_id() ^ 2, .token = "only friends know"};
+        .rank = 1, .ranks = 2, .host = weir__host_id() ^ 2, .token = TALK_TOKEN};
     enum { PROBES = 15 }; /* of 100 ms: longer than a host may be out of reach */
     static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
     enum weir__wire_type type;
@@ -356,7 +310,7 @@ TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
     size_t n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
 
     CHECK_OK(weir__hub_start(fd, 2, hello.token, NULL, &hub));
-    CHECK(weir__conn_open(&c, reach(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_open(&c, reach_port(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
     while (probes < PROBES) {
         poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);

@@ -92,7 +92,7 @@ static void try_next(struct weir__world *w)
             continue;
         }
         m->since_ns = weir__clock_ns();
-        m->stop.since_ns = 0;
+        m->stop.since_ns = m->dead_ns = 0;
         reach(w);
         return;
     }
@@ -179,10 +179,11 @@ static void fail(struct weir__world *w)
 static void watch_candidate(struct weir__world *w)
 {
     struct weir__move *m = &w->move;
-    uint64_t waited = weir__clock_ns() - m->since_ns;
+    uint64_t now = weir__clock_ns(), waited = now - m->since_ns;
     bool near = is_near(w, m->to);
     char text[100], state = near ? weir__process_state(w->peers[m->to].pid) : 0;
 
+    m->dead_ns = state != 'Z' ? 0 : m->dead_ns ? m->dead_ns : now;
     if (atomic_load(&w->peers[m->to].gone)) {
         try_next(w);
     } else if (m->refused) {
@@ -191,6 +192,12 @@ static void watch_candidate(struct weir__world *w)
         snprintf(text, sizeof text, "rank %d %s", m->to, WEIR__LINK_STOPPED);
         weir__link_lose(w, m->to, WEIR__GONE_STOPPED, text);
         try_next(w);
+    } else if (m->dead_ns && now - m->dead_ns >= WEIR__STOPPED_NS) {
+        /* A process that it started may have its socket, which then still accepts connections. The
+         * old hub had time to say that it has left. */
+        snprintf(text, sizeof text, "rank %d died", m->to);
+        weir__link_lose(w, m->to, WEIR__GONE_DIED, text);
+        try_next(w);
     } else if (!near && m->next.out_have && waited > REACH_NS) {
         weir__ranks_add(&m->passed, m->to);
         try_next(w);
@@ -198,7 +205,7 @@ static void watch_candidate(struct weir__world *w)
         snprintf(text, sizeof text, "rank %d has been silent for too long", m->to);
         weir__link_lose(w, m->to, WEIR__GONE_DIED, text);
         try_next(w);
-    } else if (m->retry_ns && weir__clock_ns() >= m->retry_ns) {
+    } else if (m->retry_ns && now >= m->retry_ns) {
         reach(w);
     }
 }

@@ -12,7 +12,8 @@
 #include "base/base.h"
 
 enum {
-    MOST_QUEUED = 1 << 20, /* the most bytes that may be queued for a peer */
+    MOST_QUEUED = 2 << 20, /* the most bytes that may be queued for a peer: all that a hub tells a
+                            * rank that comes late has room (hub/kept.c) */
     GATHERED_LEAST = offsetof(struct weir__wire_gathered, blobs),
 };
 _Static_assert(sizeof(struct weir__wire_header) + sizeof(struct weir__wire_text) <=

@@ -55,8 +55,15 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
 void weir__hub_lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
                     const char *text)
 {
+    struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
+    bool is_lost = peer->rank >= 0 && !peer->moved;
+
+    if (is_lost && how != WEIR__GONE_LEFT) { /* or it may take its disconnection for our end */
+        snprintf(m.text, sizeof m.text, "rank %d %s", peer->rank, text);
+        weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &m, sizeof m);
+    }
     weir__conn_close(&peer->conn);
-    if (peer->rank >= 0 && !peer->moved)
+    if (is_lost)
         weir__hub_lose_rank(h, peer->rank, how, text);
 }
 
@@ -100,6 +107,7 @@ void weir__hub_admit(struct weir__hub *h, struct weir__hub_peer *peer, int rank)
     peer->held = false;
     peer->last_ns = weir__clock_ns();
     weir__conn_send(&peer->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
+    weir__hub_send_kept(h, peer);
     for (int i = 0; i < h->ranks; i++)
         if (h->gone[i]) {
             struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = h->gone[i]};
@@ -160,12 +168,14 @@ static void take_report(struct weir__hub *h, const struct weir__hub_peer *from, 
 static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir__wire_type type,
                     const struct weir__wire_close *m)
 {
-    struct weir__hub_peer *to = weir__hub_peer_of(h, (int)m->to);
+    struct weir__hub_peer *to = (int)m->to < h->ranks ? weir__hub_peer_of(h, (int)m->to) : NULL;
 
     if ((int)m->from != from->rank)
         weir__hub_lose(h, from, WEIR__GONE_DIED, "spoke for another rank and was disconnected");
     else if (to)
         weir__conn_send(&to->conn, type, m, sizeof *m);
+    else
+        weir__hub_keep(h, (int)m->to, type, m, sizeof *m);
 }
 
 static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
@@ -204,6 +214,7 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
         break;
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
+        weir__hub_keep(h, WEIR__HUB_EVERYBODY, type, payload, sizeof(struct weir__wire_text));
         break;
     case WEIR__WIRE_GONE:
         take_report(h, peer, (int)gone->rank, (enum weir__gone)gone->how);
@@ -425,6 +436,7 @@ void weir__hub_stop(struct weir__hub *h)
     for (int i = 0; i < h->slots; i++)
         weir__conn_close(&h->peers[i].conn);
     weir__hub_gather_end(h);
+    weir__hub_forget_kept(h);
     weir__watch_end(h->watch);
     close(h->listen_fd);
     close(h->wake_fd);

@@ -16,6 +16,8 @@
 
 #include "comm/procs/hub/hub.h"
 
+#define LOOK_NS UINT64_C(100000000)
+
 void weir__hub_take_over(struct weir__hub *h, int rank, bool orderly)
 {
     h->rank = rank;
@@ -116,7 +118,12 @@ void weir__hub_standby_look(struct weir__hub *h, uint64_t now)
         else if (h->led)
             weir__hub_admit(h, peer, peer->wants);
     }
-    for (int i = 0; i < h->ranks && h->led; i++)
-        if (!h->came[i] && !h->gone[i])
-            look_for_absent(h, i, now);
+    if (h->led && now - h->looked_ns >= LOOK_NS) { /* it reads /proc for each of them */
+        h->looked_ns = now;
+        for (int i = 0; i < h->ranks; i++)
+            if (!h->came[i] && !h->gone[i])
+                look_for_absent(h, i, now);
+    }
+    if ((h->aborts.first || h->closings.first) && !weir__hub_misses_ranks(h))
+        weir__hub_forget_kept(h);
 }
