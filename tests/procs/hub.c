@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "comm/procs/proof.h"
 #include "harness/test.h"
 
 static _Alignas(8) char payload[WEIR__WIRE_MOST];
@@ -47,11 +48,11 @@ TEST(procs, a_rank_that_comes_late_to_the_next_hub_is_told_what_others_have_said
     }
     strcpy(known[0].text, "rank 0 has left");
     atomic_store(&known[0].gone, WEIR__GONE_LEFT);
-    CHECK_OK(weir__hub_start(fd, N, TALK_TOKEN, known, &hub));
-    weir__hub_take_over(hub, 1, true);
-    greet_as(&ranks[1], port, 1, N);
+    CHECK_OK(weir__hub_start(fd, 1, N, TALK_TOKEN, known, &hub));
+    weir__hub_take_over(hub, true);
+    greet_as(&ranks[1], port, 1, N, 1);
     CHECK_EQ(next_message(&ranks[1], payload), WEIR__WIRE_GONE);
-    greet_as(&ranks[2], port, 2, N);
+    greet_as(&ranks[2], port, 2, N, 1);
     send_abort(&ranks[2], "g", "the first reason");
     send_abort(&ranks[2], "g", "the same group again");
     send_abort(&ranks[2], "h", "another group");
@@ -66,7 +67,7 @@ TEST(procs, a_rank_that_comes_late_to_the_next_hub_is_told_what_others_have_said
     CHECK_EQ(next_message(&ranks[1], payload), WEIR__WIRE_GONE);
     CHECK_EQ(gone->rank, 2);
 
-    greet_as(&ranks[3], port, 3, N);
+    greet_as(&ranks[3], port, 3, N, 1);
     CHECK_EQ(next_message(&ranks[3], payload), WEIR__WIRE_ABORT);
     CHECK(!strcmp(text->key, "g"));
     CHECK_STR(text->text, "the first reason");
@@ -98,9 +99,9 @@ TEST(procs, a_gather_fails_when_the_shortest_of_its_members_timeouts_is_over)
     struct weir__hub *hub;
 
     m.members = weir__ranks_all(3);
-    CHECK_OK(weir__hub_start(fd, 3, TALK_TOKEN, NULL, &hub));
+    CHECK_OK(weir__hub_start(fd, 0, 3, TALK_TOKEN, NULL, &hub));
     for (int i = 0; i < 2; i++)
-        greet_as(&ranks[i], port, i + 1, 3);
+        greet_as(&ranks[i], port, i + 1, 3, 0);
     CHECK(weir__conn_send(&ranks[0], WEIR__WIRE_GATHER, &m, sizeof m));
     send_abort(&ranks[0], "h", "");
     CHECK_EQ(next_message(&ranks[1], payload), WEIR__WIRE_ABORT); /* the hub has the gather */
@@ -122,8 +123,8 @@ TEST(procs, a_rank_that_the_hub_disconnects_is_told_why)
     struct weir__conn c;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(fd, 2, TALK_TOKEN, NULL, &hub));
-    greet_as(&c, port, 1, 2);
+    CHECK_OK(weir__hub_start(fd, 0, 2, TALK_TOKEN, NULL, &hub));
+    greet_as(&c, port, 1, 2, 0);
     CHECK(weir__conn_send(&c, WEIR__WIRE_PONG, &pong, sizeof pong));
     CHECK_EQ(next_message(&c, payload), WEIR__WIRE_GONE);
     CHECK_EQ(gone->rank, 1);
@@ -131,4 +132,42 @@ TEST(procs, a_rank_that_the_hub_disconnects_is_told_why)
     CHECK_EQ(next_message(&c, payload), 0);
     weir__hub_stop(hub);
     weir__conn_close(&c);
+}
+
+TEST(procs, a_hub_refuses_a_hello_for_the_hub_of_another_rank)
+{
+    const struct weir__wire_refused *refused = (const void *)payload;
+    struct weir__wire_hello hello = hello_of(1, 3, 2);
+    int port, fd = listen_on_loopback(&port);
+    struct weir__hub *hub;
+    struct weir__conn c;
+
+    CHECK_OK(weir__hub_start(fd, 0, 3, TALK_TOKEN, NULL, &hub));
+    CHECK(weir__conn_open(&c, reach_port(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_send(&c, WEIR__WIRE_HELLO, &hello, sizeof hello));
+    CHECK_EQ(next_message(&c, payload), WEIR__WIRE_REFUSED);
+    CHECK_STR(refused->text, "this is rank 0, not rank 2");
+    weir__conn_close(&c);
+    weir__hub_stop(hub);
+}
+
+/* RFC 4231, cases 1 and 2 (the first with its 20 bytes of 0x0b). */
+TEST(procs, proofs_are_hmac_sha_256)
+{
+    static const struct {
+        const char *key, *data;
+        unsigned char begins[8];
+    } rows[] = {
+        {"\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b\x0b",
+         "Hi There",
+         {0xb0, 0x34, 0x4c, 0x61, 0xd8, 0xdb, 0x38, 0x53}},
+        {"Jefe", "what do ya want for nothing?", {0x5b, 0xdc, 0xc1, 0x46, 0xbf, 0x60, 0x75, 0x4e}},
+    };
+
+    for (size_t i = 0; i < weir__countof(rows); i++) {
+        unsigned char proof[WEIR__WIRE_PROOF];
+
+        weir__proof(rows[i].key, rows[i].data, strlen(rows[i].data), proof);
+        CHECK(!memcmp(proof, rows[i].begins, sizeof rows[i].begins));
+    }
 }

@@ -2,12 +2,15 @@
 #define _GNU_SOURCE
 #include "comm/procs/link.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "comm/procs/proof.h"
 #include "harness/test.h"
 #include "talk.h"
 
@@ -124,8 +127,8 @@ TEST(procs, a_gather_that_has_succeeded_is_sent_to_the_next_hub_for_members_that
     CHECK(!pthread_create(&thread, NULL, gather_in_thread, &r));
     CHECK_EQ(next_message(&r.hub, payload), WEIR__WIRE_GATHER);
     all.members = m->members;
-    CHECK(weir__conn_send(&r.hub, WEIR__WIRE_GATHERED, &all,
-                          weir__wire_gathered_size(&all.members)));
+    CHECK(
+        weir__conn_send(&r.hub, WEIR__WIRE_GATHERED, &all, weir__wire_gathered_size(&all.members)));
     CHECK_EQ(end_of(thread), WEIR_OK);
     tell_again(&r);
     CHECK_EQ(next_message(&r.hub, payload), WEIR__WIRE_GATHER);
@@ -170,5 +173,43 @@ TEST(procs, a_rank_that_a_hub_on_another_host_has_disconnected_does_not_take_ove
     CHECK_STR(weir_last_error(), "rank 0, which joins the ranks, has disconnected rank 1: rank 1 "
                                  "sent a message out of turn and was disconnected");
     CHECK(atomic_load(&r.w->peers[2].gone)); /* which nobody watches any more */
+    end_rank(&r);
+}
+
+/* A process that has the port of a rank that is gone, or that the system gave it, answers anything.
+ */
+TEST(procs, a_stranger_at_the_address_of_a_rank_neither_learns_the_token_nor_becomes_its_hub)
+{
+    const struct weir__wire_hello *hello = (const void *)payload;
+    struct weir__wire_welcome welcome = {.pid = (uint32_t)getpid(), .host = weir__host_id()};
+    struct lone_rank r;
+    struct weir__conn c;
+    pthread_t thread;
+    int port, listener = listen_on_loopback(&port);
+
+    make_rank(&r, true);
+    strcpy(r.w->token, TALK_TOKEN);
+    r.w->peers[2].pid = (uint32_t)getpid();
+    r.w->peers[2].host = weir__host_id();
+    r.w->peers[2].standby = (struct weir__address){
+        .family = AF_INET, .port = htons((uint16_t)port), .ip = {127, 0, 0, 1}};
+    for (int i = 0; i < 2; i++)
+        r.w->peers[i].host = weir__host_id();
+    atomic_store(&r.w->met, true);
+    start_link(&r);
+    CHECK(!pthread_create(&thread, NULL, gather_in_thread, &r));
+    CHECK_EQ(next_message(&r.hub, payload), WEIR__WIRE_GATHER);
+    say_gone(&r, 0, WEIR__GONE_LEFT, "rank 0 has left");
+    CHECK(weir__conn_open(&c, accept(listener, NULL, NULL), WEIR__WIRE_SHORT));
+    CHECK_EQ(next_message(&c, payload), WEIR__WIRE_HELLO);
+    CHECK(!memmem(payload, sizeof *hello, TALK_TOKEN, strlen(TALK_TOKEN)));
+    CHECK(weir__proves_hello(TALK_TOKEN, hello));
+    CHECK_EQ(hello->to, 2);
+    weir__proof_of_answer("everybody knows", hello->proof, &welcome, sizeof welcome);
+    CHECK(weir__conn_send(&c, WEIR__WIRE_WELCOME, &welcome, sizeof welcome));
+    CHECK_EQ(next_message(&c, payload), 0); /* and not the gather */
+    weir__conn_close(&c);
+    close(listener);
+    CHECK_EQ(end_of(thread), WEIR_EUNAVAILABLE);
     end_rank(&r);
 }

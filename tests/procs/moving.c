@@ -42,8 +42,9 @@ static void let_move(int signal_)
     may_move = 1;
 }
 
-/* Rank 3 stays with the hub of rank 0, and what rank 2 says to the next hub, it must learn there. */
-SCENARIO(late)
+/* Rank 3 stays with the hub of rank 0, and what rank 2 says to the next hub, it must learn there.
+ */
+SCENARIO(late_mover)
 {
     weir_device *dev;
     weir_group *world = join(&dev, NULL), *rest = NULL;
@@ -78,7 +79,7 @@ TEST(procs, an_abort_reaches_a_rank_that_moves_to_the_next_hub_later)
 {
     struct kids k;
 
-    kids_start(&k, 4, "late", NULL);
+    kids_start(&k, 4, "late_mover", NULL);
     kids_await(&k, 1, "rank 2 has no more memory\n"); /* its hub has it */
     CHECK(!kill(k.pid[3], SIGUSR1));
     kids_await(&k, 3, "rank 2 has no more memory\n");
@@ -89,7 +90,7 @@ TEST(procs, an_abort_reaches_a_rank_that_moves_to_the_next_hub_later)
 }
 
 /* No rank can take over, and rank 0's hub would still take gathers. */
-SCENARIO(orphans)
+SCENARIO(hubless)
 {
     static struct weir__wire_gathered all;
     static const unsigned char blob[WEIR__WIRE_BLOB];
@@ -118,7 +119,7 @@ TEST(procs, a_gather_of_a_rank_without_a_hub_fails_at_once)
 {
     struct kids k;
 
-    kids_start(&k, 3, "orphans", (const char *[]){"WEIR_STANDBY=0", NULL});
+    kids_start(&k, 3, "hubless", (const char *[]){"WEIR_STANDBY=0", NULL});
     kids_await(&k, 1, "\n");
     CHECK_STR(k.text[1], "group 'later' did not form: no rank can be reached");
     for (int i = 0; i < 3; i++) {

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "comm/procs/proof.h"
 #include "harness/test.h"
 
 int listen_on_loopback(int *port)
@@ -54,16 +55,25 @@ enum weir__wire_type next_message(struct weir__conn *c, void *payload)
     FAIL("a message is %s", wrong);
 }
 
-void greet_as(struct weir__conn *c, int port, int rank, int ranks)
+struct weir__wire_hello hello_of(int rank, int ranks, int to)
 {
     struct weir__wire_hello hello = {.rank = (uint32_t)rank,
                                      .ranks = (uint32_t)ranks,
                                      .pid = (uint32_t)getpid(),
                                      .host = weir__host_id(),
-                                     .token = TALK_TOKEN};
-    static char payload[WEIR__WIRE_MOST];
+                                     .to = (uint32_t)to};
+
+    weir__proof_of_hello(TALK_TOKEN, &hello);
+    return hello;
+}
+
+void greet_as(struct weir__conn *c, int port, int rank, int ranks, int to)
+{
+    struct weir__wire_hello hello = hello_of(rank, ranks, to);
+    static _Alignas(8) char payload[WEIR__WIRE_MOST];
 
     CHECK(weir__conn_open(c, reach_port(port), WEIR__WIRE_MOST));
     CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
     CHECK_EQ(next_message(c, payload), WEIR__WIRE_WELCOME);
+    CHECK(weir__proves_answer(TALK_TOKEN, hello.proof, payload, sizeof(struct weir__wire_welcome)));
 }

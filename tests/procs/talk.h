@@ -10,10 +10,12 @@
 int listen_on_loopback(int *port);
 /* A connection to it. */
 int reach_port(int port);
-/* Says hello as that rank of this host, and waits for the answer, WELCOME. */
-void greet_as(struct weir__conn *c, int port, int rank, int ranks);
-/* Waits for the next message that is no PONG or PING, and copies its payload to `payload`, which has
- * room for WEIR__WIRE_MOST. Returns 0 at the end of the connection. */
+/* A HELLO as that rank of this host, which proves TALK_TOKEN to the hub of rank `to`. */
+struct weir__wire_hello hello_of(int rank, int ranks, int to);
+/* Says hello to that hub as that rank of this host, and waits for the answer, WELCOME. */
+void greet_as(struct weir__conn *c, int port, int rank, int ranks, int to);
+/* Waits for the next message that is no PONG or PING, and copies its payload to `payload`, which
+ * has room for WEIR__WIRE_MOST. Returns 0 at the end of the connection. */
 enum weir__wire_type next_message(struct weir__conn *c, void *payload);
 
 #endif

@@ -127,14 +127,15 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
 
 /* The hub goes on without this rank. Of a hub on another host, whose process this rank cannot look
  * at, the end of the connection alone would mean that the hub has died. */
-static void see_own_end(struct weir__world *w, const char *why, bool from_hub)
+static void see_own_end(struct weir__world *w, const struct weir__wire_gone *m, bool from_hub)
 {
     char text[WEIR__WIRE_TEXT + 100];
 
     if (!from_hub)
         return;
-    snprintf(text, sizeof text, "rank %d, which joins the ranks, has disconnected rank %d: %s",
-             w->hub_rank, w->rank, why);
+    snprintf(text, sizeof text, "rank %d, which joins the ranks, has disconnected rank %d%s%s",
+             w->hub_rank, w->rank, m->how == WEIR__GONE_STOPPED ? ", which was stopped" : ": ",
+             m->how == WEIR__GONE_STOPPED ? "" : m->text); /* it runs again */
     weir__move_end(w, text);
 }
 
@@ -169,7 +170,7 @@ static bool take_message(struct weir__world *w, enum weir__wire_type type, const
         if ((int)gone->rank >= w->ranks)
             break;
         if ((int)gone->rank == w->rank)
-            see_own_end(w, gone->text, from_hub);
+            see_own_end(w, gone, from_hub);
         else if ((int)gone->rank == w->hub_rank)
             weir__link_lose_hub(w, (enum weir__gone)gone->how, gone->text);
         else

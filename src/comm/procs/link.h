@@ -38,7 +38,9 @@ void weir__link_tell_again(struct weir__world *world);
 
 /* ---- join.c ---- */
 
-struct weir__wire_hello weir__link_hello(const struct weir__world *world);
+/* What this rank says to the hub of rank `to`. */
+struct weir__wire_hello weir__link_hello(const struct weir__world *world, enum weir__line line,
+                                         int to);
 
 /* ---- move.c ---- */
 

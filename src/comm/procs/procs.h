@@ -111,13 +111,13 @@ int weir__store_connect_to(const struct weir__address *address, uint32_t scope);
 
 struct weir__hub;
 struct weir__peer;
-/* `known` NULL: the first hub. Else the hub stands by until weir__hub_take_over; `known` is what
- * its rank knows of all ranks. */
-weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
+/* The hub of rank `rank`. `known` NULL: the first hub. Else the hub stands by until
+ * weir__hub_take_over; `known` is what its rank knows of all ranks. */
+weir_status weir__hub_start(int listen_fd, int rank, int ranks, const char *token,
                             const struct weir__peer *known, struct weir__hub **out);
-/* Makes rank `rank`, whose hub this is, the one that joins the ranks. `orderly`: the earlier one
- * has left. Called once. */
-void weir__hub_take_over(struct weir__hub *hub, int rank, bool orderly);
+/* Makes the hub's rank the one that joins the ranks. `orderly`: the earlier one has left. Called
+ * once. */
+void weir__hub_take_over(struct weir__hub *hub, bool orderly);
 void weir__hub_stop(struct weir__hub *hub);
 
 /* Returns the state of a process on this host: 'T' stopped, 'Z' dead, 'R' alive, 0 unknown. */
@@ -170,6 +170,7 @@ struct weir__move {
     uint64_t dead_ns;          /* since when the process of rank `to` is seen dead; 0: it is not */
     struct weir__ranks passed; /* ranks that cannot be reached */
     struct weir__conn next;
+    unsigned char hello[WEIR__WIRE_PROOF]; /* the proof of what was said there */
     struct weir__conn old; /* until the old hub closes it: it may still tell who is gone */
 };
 
@@ -252,8 +253,8 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
                              void *device, int64_t timeout_ns, struct weir__world **out);
 /* Drops a reference. Dropping the last one leaves the job and frees the world. */
 void weir__world_drop(struct weir__world *world);
-/* gathers.c: sends `blob` to all members and waits for the blobs of all members. No two gathers of a
- * world have the same key. */
+/* gathers.c: sends `blob` to all members and waits for the blobs of all members. No two gathers of
+ * a world have the same key. */
 weir_status weir__world_gather(struct weir__world *world, const char *key,
                                const struct weir__ranks *members, int64_t timeout_ns,
                                const void *blob, struct weir__wire_gathered *all);

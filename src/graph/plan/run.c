@@ -20,7 +20,7 @@ struct run {
     weir_cores limits[MAX_LANES];
     struct weir__mark busy; /* the last run of the instance that `choose` would use */
     char **bound;           /* inputs, then outputs */
-    bool *fresh;  /* by output: made for this run */
+    bool *fresh;            /* by output: made for this run */
     char *few_bound[FEW];
     bool few_fresh[FEW];
 };

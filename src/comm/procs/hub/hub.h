@@ -1,5 +1,6 @@
-/* Inside the hub: its ranks (hub.c), their gathers (gather.c), how it takes over from an earlier hub
- * (standby.c), and messages to ranks that have not come yet (kept.c). Only the hub's thread uses this data, except for `stop_ns` and `leads`.
+/* Inside the hub: its ranks (hub.c), their gathers (gather.c), how it takes over from an earlier
+ * hub (standby.c), and messages to ranks that have not come yet (kept.c). Only the hub's thread
+ * uses this data, except for `stop_ns` and `leads`.
  */
 #ifndef WEIR_COMM_PROCS_HUB_HUB_H
 #define WEIR_COMM_PROCS_HUB_HUB_H
@@ -13,7 +14,8 @@ struct weir__hub_peer {
     uint32_t pid;
     uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
     bool left, moved;       /* moved: another hub has the rank; this connection only receives */
-    bool held;              /* a rank, `wants`, that is answered when this hub leads */
+    unsigned char hello[WEIR__WIRE_PROOF]; /* the proof of its HELLO */
+    bool held; /* a rank, `wants`, that is answered when this hub leads */
     int wants;
     struct weir__stop stop;
 };
@@ -44,8 +46,8 @@ struct weir__hub {
     /* Of a hub that stands by or has taken over: */
     const struct weir__peer *known; /* what its rank knows of the ranks; NULL: the first hub */
     struct weir__hub_absent *absent;
-    _Atomic int leads; /* enum weir__lead: written by the rank's link */
-    bool led;          /* as far as the hub's thread has seen */
+    _Atomic int leads;          /* enum weir__lead: written by the rank's link */
+    bool led;                   /* as far as the hub's thread has seen */
     uint64_t led_ns, looked_ns; /* looked_ns: when it last looked after ranks that have not come */
     struct weir__hub_kept_list {
         struct weir__hub_kept *first, **end; /* oldest first; end NULL: nothing yet */
@@ -75,7 +77,7 @@ void weir__hub_lose(struct weir__hub *hub, struct weir__hub_peer *peer, enum wei
 void weir__hub_lose_rank(struct weir__hub *hub, int rank, enum weir__gone how, const char *text);
 /* Welcomes a rank, and tells it who is gone. */
 void weir__hub_admit(struct weir__hub *hub, struct weir__hub_peer *peer, int rank);
-void weir__hub_refuse(struct weir__hub_peer *peer, const char *text);
+void weir__hub_refuse(const struct weir__hub *hub, struct weir__hub_peer *peer, const char *text);
 
 /* ---- standby.c ---- */
 
