@@ -172,17 +172,18 @@ class Builder(Results, OpenSizes):
             self.coverage.native[str(op)] += 1
             return pairs.MAKE[op](*args)
         lower = self._lowering(node)
-        given = args  # PyTorch's own kernels take Size objects
-        if self.symbols and op in shaping.ARITHMETIC:
-            given = self._sizes_as_values(args)
         if self.symbols and lower and not shaping.is_safe(node):
             lower = opened.find(self.symbols, node) if lower is table.find(op) else None
         if lower and not any(isinstance(x, values.Opaque) for x in inputs):
             try:
                 own = {"own": True} if node in self.in_place else {}
                 out = table.out_dtype(node.meta.get("val"))
+                given, wide = args, out
+                if self.symbols and op in shaping.ARITHMETIC:
+                    given, wide = self._sizes_as_values(op, args, out)
                 once = grouped.once(node, given, self.env)
-                made = lower(*once, out=out, **own, **grouped.layout(node), **kwargs)
+                made = lower(*once, out=wide, **own, **grouped.layout(node), **kwargs)
+                made = made if wide is out else made.cast(out)
                 if own:
                     self.placed.add(node)
                     indices.forget(made)  # values derived from the old elements

@@ -14,11 +14,12 @@ from torch.utils import _pytree as pytree
 from ... import _C
 from ..._create import with_values
 from .. import effects, values
-from ..lower import fallback
+from ..lower import fallback, shaping
 from .symbols import NotElastic, Size, Symbols
 
 
 _TABLE = 32  # sizes in a table of numbers
+_HALVES = (_C.float16, _C.bfloat16)
 
 
 class Input:
@@ -197,18 +198,24 @@ class OpenSizes:
         sizes = [self._size(s, s) for s in val.shape]
         return _Like(sizes, val.dtype, val.device)
 
-    def _sizes_as_values(self, args):
-        """For arithmetic with sizes: replaces each by an input of the graph with one element."""
+    def _sizes_as_values(self, op, args, out):
+        """For arithmetic with sizes: replaces each by an input of the graph with one element, of
+        the type in which PyTorch computes. Returns the arguments and that type."""
         others = [x for x in args if isinstance(x, _C.Tensor)]
         if not others or not any(isinstance(x, Size) for x in args):
-            return args
+            return args, out
+        if out in _HALVES and (op in shaping.SCALING or (self.gpu and op in shaping.IN_RESULTS_TYPE)):
+            out = _C.float32  # as a half, 65536 would be infinite
+        operand = others[0].dtype
+        kind = operand if op in shaping.IN_OPERANDS_TYPE else out
         made = []
         for x in args:
             if isinstance(x, Size):
                 x = self._number(x.expression)
-                x = x if others[0].dtype is _C.bool_ else x.cast(others[0].dtype)
+                # PyTorch converts integers and bools to one type before it compares them.
+                x = x if kind is None or operand is kind is _C.bool_ else x.cast(kind)
             made.append(x)
-        return made
+        return made, out
 
     def _number(self, expression):
         """The graph's value of a size: an element of a table that is an input of the graph."""

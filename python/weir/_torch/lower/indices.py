@@ -117,8 +117,7 @@ def _index_put(x, indices, source, accumulate=False, out=None, own=False):
 def _index_copy(x, dim, index, source, out, own=False):
     _need(index.ndim == 1 and x.ndim == source.ndim > 0 and source.dtype is x.dtype)
     dim %= x.ndim
-    where = _along(_wrapped(index, x.shape[dim]), source, dim)
-    return _target(x, own).scatter_(dim, where, source)
+    return _target(x, own).scatter_(dim, _along(index, source, dim), source)
 
 
 @lowers(aten.scatter.src)

@@ -246,8 +246,7 @@ def _index_put(symbols, node, x, indices, source, accumulate=False, out=None, ow
 def _index_copy(symbols, node, x, dim, index, source, out=None, own=False):
     _need(index.ndim == 1 and x.ndim == source.ndim > 0 and source.dtype is x.dtype)
     dim %= x.ndim
-    wrapped = _wrapped(symbols, index, shaping.sizes(node, 0)[dim])
-    where = _along(symbols, wrapped, shaping.sizes(node, 3), dim)
+    where = _along(symbols, index, shaping.sizes(node, 3), dim)
     return _target(x, own).scatter_(dim, where, source)
 
 
@@ -320,4 +319,4 @@ def _var(symbols, node, x, dim=None, out=None, correction=1, keepdim=False):
         _need(n > correction)
         return (made * (n / (n - correction))).cast(out)
     n = symbols.value(n).cast(made.dtype)
-    return _C.mul(made, _C.div(n, n - correction)).cast(out)
+    return _C.mul(made, _C.div(n, _C.maximum(n - correction, 0))).cast(out)

@@ -83,13 +83,22 @@ def _stack(symbols, node, tensors, dim=0):
     return table.TABLE[aten.cat.default]([t.reshape(names) for t in tensors], dim, out=out)
 
 
-# Operators for which a size is an operand of arithmetic.
-ARITHMETIC = {
-    getattr(getattr(aten, name), overload)
-    for name in "add sub rsub mul div floor_divide eq ne lt le gt ge".split()
-    for overload in ("Tensor", "Scalar", "default")
-    if hasattr(getattr(aten, name), overload)
-}
+def _overloads(names):
+    return {
+        getattr(getattr(aten, name), overload)
+        for name in names.split()
+        for overload in ("Tensor", "Scalar", "default")
+        if hasattr(getattr(aten, name), overload)
+    }
+
+
+# Operators for which a size is an operand of arithmetic: it is converted to the type of the result
+# or to that of the other operand. Products and quotients of halves are computed with the size
+# itself, as a float; on a GPU sums are, too.
+IN_RESULTS_TYPE = _overloads("add sub rsub mul div")
+IN_OPERANDS_TYPE = _overloads("floor_divide eq ne lt le gt ge")
+SCALING = _overloads("mul div")
+ARITHMETIC = IN_RESULTS_TYPE | IN_OPERANDS_TYPE
 
 # ---- lowerings that depend on sizes ----
 
