@@ -1,56 +1,10 @@
 /* The control channel refuses strangers and invalid messages. */
 #define _GNU_SOURCE
-#include "kids.h"
+#include "control.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-
-#include "comm/procs/procs.h"
-
-static size_t message(char *to, enum weir__wire_type type, const void *payload, size_t size)
-{
-    struct weir__wire_header h = {WEIR__WIRE_MAGIC, (uint16_t)type, WEIR__WIRE_VERSION,
-                                  (uint32_t)size};
-
-    memcpy(to, &h, sizeof h);
-    memcpy(to + sizeof h, payload, size);
-    return sizeof h + size;
-}
-
-/* A message of a random kind, most of them right but for a few bytes. */
-static size_t random_message(char *to, uint64_t *seed)
-{
-    static const size_t sizes[] = {
-        0,
-        sizeof(struct weir__wire_hello),
-        sizeof(struct weir__wire_welcome),
-        sizeof(struct weir__wire_text),
-        sizeof(struct weir__wire_gather),
-        sizeof(struct weir__wire_gathered),
-        sizeof(struct weir__wire_text),
-        sizeof(struct weir__wire_ping),
-        sizeof(struct weir__wire_ping),
-        sizeof(struct weir__wire_text),
-        sizeof(struct weir__wire_gone),
-        0,
-        sizeof(struct weir__wire_close),
-        sizeof(struct weir__wire_close),
-        0,
-    };
-    static char payload[WEIR__WIRE_MOST];
-    unsigned type = draw(seed) % weir__countof(sizes);
-    size_t size;
-
-    for (size_t i = 0; i < sizes[type]; i++)
-        payload[i] = draw(seed) % 4 ? 0 : (char)draw(seed);
-    size = message(to, (enum weir__wire_type)type, payload, sizes[type]);
-    for (unsigned n = draw(seed) % 4; n; n--)
-        to[draw(seed) % size] = (char)draw(seed);
-    return size;
-}
 
 TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
 {
@@ -59,7 +13,7 @@ TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
     int taken = 0, refused = 0;
 
     for (int i = 0; i < 20000 / TEST_SLOWDOWN; i++) {
-        size_t size = random_message(bytes, &seed);
+        size_t size = control_random(bytes, &seed);
         size_t have = draw(&seed) % 3 ? size : draw(&seed) % (size + 1);
         char *copy = malloc(have + 1); /* so that a byte too many is seen */
         enum weir__wire_type type;
@@ -76,31 +30,6 @@ TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
     }
     CHECK(taken > 100);
     CHECK(refused > 100);
-}
-
-static int listen_on_loopback(int *port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0); /* inherited by rank 0 */
-
-    CHECK(fd >= 0);
-    CHECK(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 64));
-    CHECK(!getsockname(fd, (struct sockaddr *)&at, &size));
-    *port = ntohs(at.sin_port);
-    return fd;
-}
-
-static int reach(int port)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                             .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    CHECK(fd >= 0);
-    CHECK(!connect(fd, (struct sockaddr *)&at, sizeof at));
-    return fd;
 }
 
 /* What the hub answers until it closes. */
@@ -140,7 +69,7 @@ static void start_besieged(struct kids *k, int *port, char *stop)
 {
     char store[64], fd_text[64], stop_text[100];
     const char *const extra[] = {store, fd_text, "WEIR_TOKEN=only friends know", stop_text, NULL};
-    int fd = listen_on_loopback(port);
+    int fd = control_listen(port);
 
     snprintf(stop, 80, "/tmp/weir-test-stop-%d", (int)getpid());
     snprintf(stop_text, sizeof stop_text, "KID_STOP=%s", stop);
@@ -178,8 +107,8 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     size_t n;
 
     start_besieged(&k, &port, stop);
-    fd = reach(port);
-    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    fd = control_reach(port);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
     CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
@@ -187,8 +116,8 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     CHECK_STR(answer->text, "token");
     /* With the token, but a rank that is there. */
     strcpy(hello.token, "only friends know");
-    fd = reach(port);
-    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    fd = control_reach(port);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
     CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
@@ -206,10 +135,10 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
 
     start_besieged(&k, &port, stop);
     for (int i = 0; i < 40; i++) /* more than the hub has room for */
-        silent[i] = reach(port);
+        silent[i] = control_reach(port);
     for (int i = 0; i < 60; i++) {
-        int fd = reach(port);
-        size_t n = random_message(bytes, &seed);
+        int fd = control_reach(port);
+        size_t n = control_random(bytes, &seed);
 
         send(fd, bytes, draw(&seed) % 2 ? n : draw(&seed) % (n + 1), MSG_NOSIGNAL);
         close(fd);
@@ -240,14 +169,14 @@ TEST(procs, a_count_for_no_rank_or_out_of_range_is_refused)
     size_t n;
 
     for (size_t i = 0; i < weir__countof(rows); i++) {
-        n = message(bytes, i % 2 ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &rows[i].m,
-                    sizeof rows[i].m);
+        n = control_message(bytes, i % 2 ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &rows[i].m,
+                            sizeof rows[i].m);
         test_note("row %zu", i);
         CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), rows[i].wrong ? -1 : (int)n);
         CHECK(rows[i].wrong ? wrong && !strcmp(wrong, rows[i].wrong) : !wrong);
     }
     memset(endless.key, 'k', sizeof endless.key);
-    n = message(bytes, WEIR__WIRE_CLOSES, &endless, sizeof endless);
+    n = control_message(bytes, WEIR__WIRE_CLOSES, &endless, sizeof endless);
     CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), -1);
 }
 
@@ -261,7 +190,7 @@ static void greet_hub(struct weir__conn *c, int port)
     const char *wrong;
 
     hello.pid = (uint32_t)getpid();
-    CHECK(weir__conn_open(c, reach(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_open(c, control_reach(port), WEIR__WIRE_MOST));
     CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
     while (!weir__conn_next(c, &type, payload, &wrong)) {
         poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, -1);
@@ -275,7 +204,7 @@ TEST(procs, a_rank_that_counts_for_another_is_disconnected)
     struct weir__wire_close m = {.from = 0, .to = 1, .key = "world"};
     struct weir__hub *hub;
     struct weir__conn c;
-    int port, fd = listen_on_loopback(&port);
+    int port, fd = control_listen(&port);
 
     CHECK_OK(weir__hub_start(fd, 2, "only friends know", NULL, &hub));
     greet_hub(&c, port);
@@ -295,7 +224,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     struct weir__peer *known = calloc(N, sizeof *known);
     static char bytes[WEIR__WIRE_MOST], drained[4096];
     struct weir__wire_hello hello = {.ranks = N, .token = "only friends know"};
-    int port, fd = listen_on_loopback(&port), lines[CONNECTIONS];
+    int port, fd = control_listen(&port), lines[CONNECTIONS];
     struct weir__hub *hub;
     uint64_t seed = 21;
 
@@ -308,7 +237,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     atomic_store(&known[0].gone, WEIR__GONE_DIED);
     CHECK_OK(weir__hub_start(fd, N, hello.token, known, &hub));
     for (int i = 0; i < CONNECTIONS; i++)
-        lines[i] = reach(port);
+        lines[i] = control_reach(port);
     for (int i = 0; i < STEPS; i++) {
         int *line = &lines[draw(&seed) % CONNECTIONS];
         size_t n;
@@ -316,15 +245,15 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
         if (i == STEPS / 4)
             weir__hub_take_over(hub, 1, false);
         if (draw(&seed) % 8) {
-            n = random_message(bytes, &seed);
+            n = control_random(bytes, &seed);
         } else { /* the connection's next life */
             close(*line);
-            *line = reach(port);
+            *line = control_reach(port);
             hello.rank = (uint32_t)(draw(&seed) % N);
             hello.line = (uint32_t)(draw(&seed) % 4 ? WEIR__LINE_RANK : draw(&seed) % 3);
             hello.host = known[hello.rank].host;
             hello.pid = (uint32_t)getpid();
-            n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+            n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
         }
         send(*line, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         while (recv(*line, drained, sizeof drained, MSG_DONTWAIT) > 0)
@@ -332,10 +261,10 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     }
     for (int i = 0; i < CONNECTIONS; i++)
         close(lines[i]);
-    fd = reach(port); /* it still answers */
+    fd = control_reach(port); /* it still answers */
     hello.line = WEIR__LINE_RANK;
     strcpy(hello.token, "everybody knows");
-    CHECK(send(fd, bytes, message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
+    CHECK(send(fd, bytes, control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
     CHECK(drain(fd, bytes, sizeof bytes) > 0);
     weir__hub_stop(hub);
     free(known);
@@ -352,11 +281,11 @@ TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
     struct weir__hub *hub;
     struct weir__conn c;
     const char *wrong;
-    int port, probes = 0, fd = listen_on_loopback(&port);
-    size_t n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    int port, probes = 0, fd = control_listen(&port);
+    size_t n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
 
     CHECK_OK(weir__hub_start(fd, 2, hello.token, NULL, &hub));
-    CHECK(weir__conn_open(&c, reach(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_open(&c, control_reach(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
     while (probes < PROBES) {
         poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);
