@@ -140,6 +140,8 @@ static bool forward_to_rank(struct relay *r, struct weir__conn *hub)
             return open;
         if (type == WEIR__WIRE_WELCOME && r->elsewhere)
             ((struct weir__wire_welcome *)(void *)payload)->host ^= 2;
+        if (type == WEIR__WIRE_PONG)
+            ((struct weir__wire_ping *)(void *)payload)->hub_ns += (uint64_t)r->shift_ns;
         relay_say(r, bytes, control_message(bytes, type, payload, h.size));
     }
 }
@@ -180,10 +182,13 @@ static void *relay_main(void *user)
     return NULL;
 }
 
-void relay_open(struct relay *r, int hub_port, bool elsewhere)
+void relay_open(struct relay *r, int hub_port, bool elsewhere, int64_t shift_ns)
 {
-    *r = (struct relay){
-        .hub_port = hub_port, .elsewhere = elsewhere, .rank_fd = -1, .report_fd = -1};
+    *r = (struct relay){.hub_port = hub_port,
+                        .elsewhere = elsewhere,
+                        .shift_ns = shift_ns,
+                        .rank_fd = -1,
+                        .report_fd = -1};
     r->listen_fd = control_listen(&r->port);
     fcntl(r->listen_fd, F_SETFD, FD_CLOEXEC);
     pthread_mutex_init(&r->lock, NULL);

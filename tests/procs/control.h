@@ -20,14 +20,15 @@ int control_reach(int port);
  * messages to the rank, and what a case says to the rank between these. */
 struct relay {
     int listen_fd, port, hub_port;
-    bool elsewhere; /* tells the rank that the hub is on another host */
+    bool elsewhere;   /* tells the rank that the hub is on another host */
+    int64_t shift_ns; /* and that its clock is so far ahead */
     pthread_t thread;
     pthread_mutex_t lock; /* of the following */
     pthread_cond_t reported;
     int rank_fd, report_fd; /* of the rank; of its reader of reports; -1 */
     int ends[2];            /* the thread ends */
 };
-void relay_open(struct relay *r, int hub_port, bool elsewhere);
+void relay_open(struct relay *r, int hub_port, bool elsewhere, int64_t shift_ns);
 /* To the rank. False if it has closed the connection. */
 bool relay_say(struct relay *r, const void *bytes, size_t size);
 /* To the rank's reader of reports from the hub's observer, when there is one. */

@@ -69,11 +69,11 @@ TEST(procs, an_engine_that_cannot_be_loaded_says_why)
     CHECK_STR(list[2].reason, "/nonexistent/libnccl.so");
     /* The same words when it is asked for. */
     CHECK_OK(weir_device_open("cpu:cores=1", &dev));
-    CHECK_STATUS(weir_group_join(dev,
-                                 &(weir_join_options){
-                                     .ranks = 2, .store = "file:/nonexistent/x", .engine = "nccl"},
-                                 &g),
-                 WEIR_EUNAVAILABLE);
+    CHECK_STATUS(
+        weir_group_join(
+            dev, &(weir_join_options){.ranks = 2, .store = "file:/nonexistent/x", .engine = "nccl"},
+            &g),
+        WEIR_EUNAVAILABLE);
     CHECK_STR_EQ(weir_last_error(), list[2].reason);
     CHECK(!g);
     CHECK_STATUS(weir_group_join(dev, &(weir_join_options){.ranks = 2, .engine = "tcp"}, &g),
@@ -135,7 +135,8 @@ TEST(procs, more_ranks_on_gpus_than_shm_and_mpi_can_have_are_refused_at_once)
     CHECK_OK(weir_device_close(dev));
     CHECK_OK(weir__procs_check_most(&weir__shm_engine, &some, 64));
     CHECK_OK(weir__procs_check_most(&weir__nccl_engine, &some, 65));
-    CHECK_OK(weir__procs_check_most(&weir__mpi_engine, NULL, WEIR_MAX_RANKS)); /* the host's memory */
+    CHECK_OK(
+        weir__procs_check_most(&weir__mpi_engine, NULL, WEIR_MAX_RANKS)); /* the host's memory */
     CHECK_STATUS(weir__procs_check_most(&weir__mpi_engine, &some, 65), WEIR_ERANGE);
     CHECK_STATUS(weir__procs_check_most(NULL, &some, 65), WEIR_ERANGE);
 }

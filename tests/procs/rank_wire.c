@@ -30,7 +30,7 @@ static void start_fed(struct kids *k, struct relay *r, bool elsewhere)
     const char *const extra[] = {store, fd_text, relay, "WEIR_TOKEN=only friends know", NULL};
     int port, fd = control_listen(&port);
 
-    relay_open(r, port, elsewhere);
+    relay_open(r, port, elsewhere, 0);
     snprintf(store, sizeof store, "WEIR_STORE=127.0.0.1:%d", port);
     snprintf(fd_text, sizeof fd_text, "WEIR_STORE_FD=%d", fd);
     snprintf(relay, sizeof relay, "KID_RELAY=127.0.0.1:%d", r->port);

@@ -221,10 +221,11 @@ weir_status weir__procs_check_most(const struct weir__engine *engine,
 {
     if ((engine && engine->run) || !sharing || ranks <= sharing->most_ranks)
         return WEIR_OK;
-    return weir__fail(WEIR_ERANGE,
-                      "a group of %d ranks is too large: engines shm and mpi on %s have at most %d, "
-                      "nccl %d",
-                      ranks, sharing->kind, sharing->most_ranks, WEIR_MAX_RANKS);
+    return weir__fail(
+        WEIR_ERANGE,
+        "a group of %d ranks is too large: engines shm and mpi on %s have at most %d, "
+        "nccl %d",
+        ranks, sharing->kind, sharing->most_ranks, WEIR_MAX_RANKS);
 }
 
 weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int nranks,
