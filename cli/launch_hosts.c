@@ -139,8 +139,9 @@ static bool describe_job(const char *first, int ranks)
     return true;
 }
 
-/* The launcher's command line; NULL at its end. */
-static void make_command(const struct launcher *l, const char *program, const char *hosts,
+/* Writes the launcher's command line; NULL is at its end. False, after saying why, if the program
+ * has too many arguments. */
+static bool make_command(const struct launcher *l, const char *program, const char *hosts,
                          const char *count, char **words, const char **out)
 {
     static char list[200];
@@ -168,9 +169,18 @@ static void make_command(const struct launcher *l, const char *program, const ch
     out[n++] = "-c";
     out[n++] = torch_names;
     out[n++] = "sh";
-    for (int i = 0; words[i] && n < MOST_WORDS - 1; i++)
+    for (int i = 0; words[i]; i++) {
+        if (n == MOST_WORDS - 1) {
+            fprintf(stderr,
+                    "weir launch: --hosts: the program has more than %d words on its command line, "
+                    "its name included\n",
+                    i);
+            return false;
+        }
         out[n++] = words[i];
+    }
     out[n] = NULL;
+    return true;
 }
 
 int weir_launch_on_hosts(const char *hosts, const char *count, char **words)
@@ -190,6 +200,11 @@ int weir_launch_on_hosts(const char *hosts, const char *count, char **words)
                 count ? count : "", slots);
         return EXIT_USAGE;
     }
+    if (ranks > WEIR_MAX_RANKS) {
+        fprintf(stderr, "weir launch: --hosts: %ld ranks are out of range: a group has 1..%d\n",
+                ranks, WEIR_MAX_RANKS);
+        return EXIT_USAGE;
+    }
     if (!describe_job(first, (int)ranks) || !(l = find_launcher(&program)))
         return EXIT_USAGE;
     if (!weir_launch_set_token()) {
@@ -197,7 +212,8 @@ int weir_launch_on_hosts(const char *hosts, const char *count, char **words)
         return EXIT_FAILED;
     }
     snprintf(ranks_text, sizeof ranks_text, "%ld", ranks);
-    make_command(l, program, hosts, ranks_text, words, command);
+    if (!make_command(l, program, hosts, ranks_text, words, command))
+        return EXIT_USAGE;
     fflush(NULL);
     execvp(program, (char *const *)command);
     fprintf(stderr, "weir launch: %s cannot be run: %s\n", program, strerror(errno));

@@ -12,7 +12,7 @@
  * Ranks find each other through the *store*: the option, else WEIR_STORE. It is one of
  *   "HOST:PORT"  Rank 0 listens on that address only. This needs a token (the option, or
  *                WEIR_TOKEN): a secret of 8..63 bytes, the same on all ranks. A connection that
- *                does not present it is closed.
+ *                does not prove that it knows it is closed; it is never sent.
  *   "file:PATH"  A file on one host, readable by this user only. Rank 0 writes a port of 127.0.0.1
  *                and a token into it and removes it when all ranks have joined.
  * Without either, weir uses a file in TMPDIR named after the job if the launcher says that all

@@ -103,10 +103,10 @@ SCENARIO(clocks)
 static int64_t run_clocks(const char *more, const char *traces, int64_t shift_ns, int64_t offset_ns)
 {
     char store[64], fd_text[64], relay[64];
-    const char *const extra[] = {store, fd_text, relay, "WEIR_TOKEN=only friends know",
+    const char *const extra[] = {store, fd_text, relay, "WEIR_TOKEN=" TALK_TOKEN,
                                  more,  traces,  NULL};
     int64_t offset[2], within[2];
-    int port, fd = control_listen(&port);
+    int port, fd = listen_on_loopback(&port);
     struct relay r;
     struct kids k;
 

@@ -1,12 +1,12 @@
 #define _GNU_SOURCE
 #include "control.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include "comm/procs/proof.h"
 
 size_t control_message(char *to, enum weir__wire_type type, const void *payload, size_t size)
 {
@@ -25,7 +25,7 @@ size_t control_random(char *to, uint64_t *seed)
         0,
         sizeof(struct weir__wire_hello),
         sizeof(struct weir__wire_welcome),
-        sizeof(struct weir__wire_text),
+        sizeof(struct weir__wire_refused),
         sizeof(struct weir__wire_gather),
         sizeof(struct weir__wire_gathered),
         sizeof(struct weir__wire_text),
@@ -50,29 +50,53 @@ size_t control_random(char *to, uint64_t *seed)
     return size;
 }
 
-int control_listen(int *port)
+static const char *pick_text(uint64_t *seed)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    static const char *const texts[] = {"", "world", "split:1:2:0", "rank 1 died", "%s%n", "\n"};
 
-    CHECK(fd >= 0);
-    CHECK(!bind(fd, (struct sockaddr *)&at, size) && !listen(fd, 64));
-    CHECK(!getsockname(fd, (struct sockaddr *)&at, &size));
-    *port = ntohs(at.sin_port);
-    return fd;
+    return texts[draw(seed) % weir__countof(texts)];
 }
 
-int control_reach(int port)
+/* One of the ranks, and seldom any number. */
+static uint32_t pick_rank(uint64_t *seed, int ranks)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-                             .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return (uint32_t)(draw(seed) % 20 ? draw(seed) % (uint64_t)ranks : draw(seed) * 3);
+}
 
-    CHECK(fd >= 0);
-    CHECK(!connect(fd, (struct sockaddr *)&at, sizeof at));
-    return fd;
+size_t control_plausible(char *to, uint64_t *seed, int ranks)
+{
+    static const enum weir__wire_type types[] = {
+        WEIR__WIRE_GATHERED, WEIR__WIRE_FAILED, WEIR__WIRE_PONG,    WEIR__WIRE_ABORT,
+        WEIR__WIRE_GONE,     WEIR__WIRE_CLOSES, WEIR__WIRE_RECEIVED};
+    enum weir__wire_type type = types[draw(seed) % weir__countof(types)];
+    static struct weir__wire_gathered all;
+    struct weir__wire_text text = {.status = 1 + (int32_t)(draw(seed) % 5)};
+    struct weir__wire_gone gone = {.rank = pick_rank(seed, ranks),
+                                   .how = 1 + (uint32_t)(draw(seed) % 3)};
+    struct weir__wire_ping pong = {draw(seed), draw(seed)};
+    struct weir__wire_close close = {.from = pick_rank(seed, ranks), .to = pick_rank(seed, ranks)};
+
+    snprintf(text.key, sizeof text.key, "%s", pick_text(seed));
+    snprintf(text.text, sizeof text.text, "%s", pick_text(seed));
+    switch (type) {
+    case WEIR__WIRE_GATHERED:
+        memset(&all, (int)draw(seed), sizeof all);
+        memcpy(all.key, text.key, sizeof all.key);
+        all.members = weir__ranks_all(1 + (int)(draw(seed) % 8));
+        return control_message(to, type, &all, weir__wire_gathered_size(&all.members));
+    case WEIR__WIRE_PONG:
+        return control_message(to, type, &pong, sizeof pong);
+    case WEIR__WIRE_GONE:
+        memcpy(gone.text, text.text, sizeof gone.text);
+        return control_message(to, type, &gone, sizeof gone);
+    case WEIR__WIRE_CLOSES:
+    case WEIR__WIRE_RECEIVED:
+        memcpy(close.key, text.key, sizeof close.key);
+        close.messages = draw(seed) % 2 ? draw(seed) : 0;
+        return control_message(to, type, &close, sizeof close);
+    default:
+        return control_message(to, type, &text, sizeof text);
+    }
 }
 
 /* ---- the relay ---- */
@@ -106,15 +130,17 @@ static bool begin_line(struct relay *r, int fd, struct weir__conn *hub)
         return false;
     memcpy(&hello, bytes + sizeof(struct weir__wire_header), sizeof hello);
     pthread_mutex_lock(&r->lock);
-    if (hello.line == WEIR__LINE_RANK)
+    if (hello.line == WEIR__LINE_RANK) {
         r->rank_fd = fd;
+        memcpy(r->hello, hello.proof, sizeof r->hello);
+    }
     if (hello.line == WEIR__LINE_FROM_HUB_OBSERVER)
         r->report_fd = fd;
     pthread_cond_signal(&r->reported);
     pthread_mutex_unlock(&r->lock);
     if (hello.line != WEIR__LINE_RANK)
         return true;
-    CHECK(weir__conn_open(hub, control_reach(r->hub_port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_open(hub, reach_port(r->hub_port), WEIR__WIRE_MOST));
     return send_all(hub->fd, bytes, sizeof bytes);
 }
 
@@ -128,7 +154,8 @@ static bool forward_to_hub(const struct relay *r, int fd, const struct weir__con
 
 static bool forward_to_rank(struct relay *r, struct weir__conn *hub)
 {
-    static char payload[WEIR__WIRE_MOST], bytes[WEIR__WIRE_MOST];
+    static _Alignas(8) char payload[WEIR__WIRE_MOST];
+    static char bytes[WEIR__WIRE_MOST];
     bool open = weir__conn_fill(hub);
     struct weir__wire_header h;
     enum weir__wire_type type;
@@ -138,8 +165,10 @@ static bool forward_to_rank(struct relay *r, struct weir__conn *hub)
         memcpy(&h, hub->in, sizeof h);
         if (weir__conn_next(hub, &type, payload, &wrong) <= 0)
             return open;
-        if (type == WEIR__WIRE_WELCOME && r->elsewhere)
+        if (type == WEIR__WIRE_WELCOME && r->elsewhere) {
             ((struct weir__wire_welcome *)(void *)payload)->host ^= 2;
+            weir__proof_of_answer(TALK_TOKEN, r->hello, payload, h.size);
+        }
         if (type == WEIR__WIRE_PONG)
             ((struct weir__wire_ping *)(void *)payload)->hub_ns += (uint64_t)r->shift_ns;
         relay_say(r, bytes, control_message(bytes, type, payload, h.size));
@@ -189,7 +218,7 @@ void relay_open(struct relay *r, int hub_port, bool elsewhere, int64_t shift_ns)
                         .shift_ns = shift_ns,
                         .rank_fd = -1,
                         .report_fd = -1};
-    r->listen_fd = control_listen(&r->port);
+    r->listen_fd = listen_on_loopback(&r->port);
     fcntl(r->listen_fd, F_SETFD, FD_CLOEXEC);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->reported, NULL);

@@ -4,20 +4,19 @@
 
 #include <pthread.h>
 
-#include "comm/procs/procs.h"
 #include "kids.h"
+#include "talk.h"
 
 /* Puts a message at `to`, and returns its size. */
 size_t control_message(char *to, enum weir__wire_type type, const void *payload, size_t size);
 /* A message of a random kind, most of them right but for a few bytes; at most WEIR__WIRE_MOST. */
 size_t control_random(char *to, uint64_t *seed);
 
-/* On 127.0.0.1. A child inherits the one that listens. */
-int control_listen(int *port);
-int control_reach(int port);
+/* A message as a hub sends it to a rank, about that rank and others, right but for its contents. */
+size_t control_plausible(char *to, uint64_t *seed, int ranks);
 
-/* A rank connects to the relay, and the relay to the hub. It forwards what both say, in whole
- * messages to the rank, and what a case says to the rank between these. */
+/* A rank of a job with TALK_TOKEN connects to the relay, and the relay to the hub. It forwards what
+ * both say, in whole messages to the rank, and what a case says to the rank between these. */
 struct relay {
     int listen_fd, port, hub_port;
     bool elsewhere;   /* tells the rank that the hub is on another host */
@@ -25,8 +24,9 @@ struct relay {
     pthread_t thread;
     pthread_mutex_t lock; /* of the following */
     pthread_cond_t reported;
-    int rank_fd, report_fd; /* of the rank; of its reader of reports; -1 */
-    int ends[2];            /* the thread ends */
+    int rank_fd, report_fd;                /* of the rank; of its reader of reports; -1 */
+    int ends[2];                           /* the thread ends */
+    unsigned char hello[WEIR__WIRE_PROOF]; /* of the rank's HELLO; the thread's */
 };
 void relay_open(struct relay *r, int hub_port, bool elsewhere, int64_t shift_ns);
 /* To the rank. False if it has closed the connection. */

@@ -17,6 +17,11 @@ static struct scenario *scenarios;
 
 void scenario_register(struct scenario *s)
 {
+    for (const struct scenario *other = scenarios; other; other = other->next)
+        if (!strcmp(other->name, s->name)) {
+            dprintf(2, "two scenarios have the name %s\n", s->name);
+            abort();
+        }
     s->next = scenarios;
     scenarios = s;
 }

@@ -11,6 +11,7 @@
 #include "comm/procs/engine.h"
 #include "comm/procs/link.h"
 #include "comm/procs/observer.h"
+#include "comm/procs/proof.h"
 
 /* ---- real ranks, one of them behind a relay ---- */
 
@@ -28,8 +29,8 @@ SCENARIO(fed)
 static void start_fed(struct kids *k, struct relay *r, bool elsewhere)
 {
     char store[64], fd_text[64], relay[64];
-    const char *const extra[] = {store, fd_text, relay, "WEIR_TOKEN=only friends know", NULL};
-    int port, fd = control_listen(&port);
+    const char *const extra[] = {store, fd_text, relay, "WEIR_TOKEN=" TALK_TOKEN, NULL};
+    int port, fd = listen_on_loopback(&port);
 
     relay_open(r, port, elsewhere, 0);
     snprintf(store, sizeof store, "WEIR_STORE=127.0.0.1:%d", port);
@@ -130,8 +131,10 @@ TEST_TIMEOUT(procs, a_rank_whose_hub_sends_random_messages_ends_with_an_error_th
         if (i % 2) /* it takes rank 0 to be on another host, and listens to its observer */
             for (int n = 0; n < 4; n++)
                 relay_report(&r, bytes, control_random(bytes, &seed));
-        while (relay_say(&r, bytes, control_random(bytes, &seed)))
-            ;
+        for (bool open = true; open;)
+            open = relay_say(&r, bytes,
+                             draw(&seed) % 30 ? control_plausible(bytes, &seed, 2)
+                                              : control_random(bytes, &seed));
         end_fed(&k, &r, "rank ");
     }
 }
@@ -153,10 +156,10 @@ static struct weir__world *world_of(int port, bool elsewhere)
     w->last_ns = weir__clock_ns();
     w->hub_pid = (uint32_t)getpid();
     w->hub_host = weir__host_id() ^ (elsewhere ? 2 : 0);
-    strcpy(w->token, "only friends know");
+    strcpy(w->token, TALK_TOKEN);
     CHECK((w->home = calloc(1, sizeof *w->home)));
     CHECK((w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0);
-    CHECK(weir__conn_open(&w->conn, control_reach(port), WEIR__WIRE_MOST));
+    CHECK(weir__conn_open(&w->conn, reach_port(port), WEIR__WIRE_MOST));
     for (int i = 0; i < RANKS; i++) {
         struct weir__peer *p = &w->peers[i];
 
@@ -186,20 +189,50 @@ static void free_world(struct weir__world *w)
     free(w);
 }
 
+/* A connection that the rank has opened, and its HELLO as far as it has come. */
+struct line {
+    int fd;
+    size_t have;
+    char first[sizeof(struct weir__wire_header) + sizeof(struct weir__wire_hello)];
+};
+
+/* The HELLO of a connection, when it has come; the first one of a world begins with a PING. */
+static bool read_hello(struct line *l, struct weir__wire_hello *hello)
+{
+    static char drained[4096];
+    struct weir__wire_header h;
+    ssize_t n;
+
+    while (l->have < sizeof l->first &&
+           (n = recv(l->fd, l->first + l->have, sizeof l->first - l->have, MSG_DONTWAIT)) > 0)
+        l->have += (size_t)n;
+    while (l->have == sizeof l->first && recv(l->fd, drained, sizeof drained, MSG_DONTWAIT) > 0)
+        ;
+    memcpy(&h, l->first, sizeof h);
+    memcpy(hello, l->first + sizeof h, sizeof *hello);
+    return l->have == sizeof l->first && h.type == WEIR__WIRE_HELLO;
+}
+
 /* Welcomes a rank, or says anything, on one of the connections that it has opened. */
-static void lie(int fd, const struct weir__world *w, uint64_t *seed)
+static void lie(struct line *l, const struct weir__world *w, uint64_t *seed)
 {
     static char bytes[WEIR__WIRE_MOST];
     struct weir__wire_welcome welcome = {.pid = (uint32_t)getpid(), .host = w->peers[0].host};
-    size_t n = control_random(bytes, seed);
+    struct weir__wire_hello hello;
+    bool greets = read_hello(l, &hello);
+    size_t n = control_plausible(bytes, seed, w->ranks);
 
-    if (!(draw(seed) % 4))
-        n = control_message(bytes, WEIR__WIRE_WELCOME, &welcome, sizeof welcome);
-    else if (!(draw(seed) % 8))
-        n = draw(seed) % (n + 1);
-    send(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (!(draw(seed) % 16))
-        shutdown(fd, SHUT_WR);
+        n = control_random(bytes, seed);
+    if (greets && !(draw(seed) % 4)) {
+        weir__proof_of_answer(TALK_TOKEN, hello.proof, &welcome, sizeof welcome);
+        n = control_message(bytes, WEIR__WIRE_WELCOME, &welcome, sizeof welcome);
+    }
+    if (!(draw(seed) % 32))
+        n = draw(seed) % (n + 1);
+    send(l->fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!(draw(seed) % 64))
+        shutdown(l->fd, SHUT_WR);
 }
 
 /* With luck it is welcomed and goes on; in the end all have lied, and it is alone, and knows why.
@@ -210,10 +243,10 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
     const char *soak = getenv("WEIR_SOAK");
     int worlds = soak ? atoi(soak) : TEST_SANITIZED ? 6 : 30, welcomed[2] = {0, 0};
     uint64_t seed = soak ? (uint64_t)time(NULL) : 77;
-    static char drained[4096];
+    static struct line lines[CONNECTIONS];
 
     for (int i = 0; i < worlds; i++) {
-        int port, listener = control_listen(&port), fds[CONNECTIONS], n = 0;
+        int port, listener = listen_on_loopback(&port), n = 0;
         struct weir__world *w;
         pthread_t link;
 
@@ -224,17 +257,14 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
             struct pollfd p = {.fd = listener, .events = POLLIN};
 
             if (n < CONNECTIONS && poll(&p, 1, n ? 1 : -1) == 1)
-                fds[n++] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-            for (int k = 0; k < n; k++) {
-                lie(fds[k], w, &seed);
-                while (recv(fds[k], drained, sizeof drained, MSG_DONTWAIT) > 0)
-                    ;
-            }
+                lines[n++] = (struct line){.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)};
+            for (int k = 0; k < n; k++)
+                lie(&lines[k], w, &seed);
             if (n == CONNECTIONS) { /* enough: nobody is there any more */
                 close(listener);
                 listener = -1;
                 while (n)
-                    close(fds[--n]);
+                    close(lines[--n].fd);
             }
         }
         atomic_store(&w->stop, true);
@@ -246,7 +276,7 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
         CHECK_EQ(w->conn.fd, -1);
         free_world(w);
         while (n)
-            close(fds[--n]);
+            close(lines[--n].fd);
         if (listener >= 0)
             close(listener);
     }

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "comm/procs/observer.h"
+#include "comm/procs/proof.h"
 
 enum { RANK = 7, BEATS = 2 }; /* of a second, in which it looks ten times */
 
@@ -268,7 +269,7 @@ static void greet(struct weir__conn *c, const struct sockaddr_in *at, enum weir_
         .rank = 1, .ranks = 3, .line = line, .host = host, .pid = (uint32_t)getpid()};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    snprintf(hello.token, sizeof hello.token, "%s", token);
+    weir__proof_of_hello(token, &hello);
     CHECK(fd >= 0 && !connect(fd, (const struct sockaddr *)at, sizeof *at));
     CHECK(weir__conn_open(c, fd, WEIR__WIRE_MOST));
     CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
@@ -305,7 +306,7 @@ TEST(procs, the_hub_accepts_reports_of_stopped_ranks_only_from_their_own_host)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 0, 3, secret, NULL, &hub));
     greet(&lines[0], &at, WEIR__LINE_TO_HUB, far, secret); /* rank 1 has not come */
     CHECK_EQ(await(&lines[0], WEIR__WIRE_PONG, payload), 0);
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
@@ -342,7 +343,7 @@ TEST(procs, a_silent_rank_is_kept_while_its_observer_does_not_report_it)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 0, 3, secret, NULL, &hub));
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
     greet(&line, &at, WEIR__LINE_TO_HUB, far, secret);
@@ -367,7 +368,7 @@ SCENARIO(stopped_hub)
     struct sockaddr_in at;
     struct weir__hub *hub;
 
-    CHECK_OK(weir__hub_start(listen_here(&at), 3, secret, NULL, &hub));
+    CHECK_OK(weir__hub_start(listen_here(&at), 0, 3, secret, NULL, &hub));
     greet(&rank, &at, WEIR__LINE_RANK, far, secret);
     CHECK_EQ(await(&rank, WEIR__WIRE_WELCOME, payload), WEIR__WIRE_WELCOME);
     say("%d\n", ntohs(at.sin_port));

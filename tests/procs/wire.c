@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "comm/procs/proof.h"
+
 TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
 {
     static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
@@ -68,8 +70,8 @@ SCENARIO(besieged)
 static void start_besieged(struct kids *k, int *port, char *stop)
 {
     char store[64], fd_text[64], stop_text[100];
-    const char *const extra[] = {store, fd_text, "WEIR_TOKEN=only friends know", stop_text, NULL};
-    int fd = control_listen(port);
+    const char *const extra[] = {store, fd_text, "WEIR_TOKEN=" TALK_TOKEN, stop_text, NULL};
+    int fd = listen_on_loopback(port);
 
     snprintf(stop, 80, "/tmp/weir-test-stop-%d", (int)getpid());
     snprintf(stop_text, sizeof stop_text, "KID_STOP=%s", stop);
@@ -96,9 +98,9 @@ static void end_besieged(struct kids *k, const char *stop)
 
 TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
 {
-    struct weir__wire_hello hello = {.rank = 1, .ranks = 2, .token = "everybody knows"};
+    struct weir__wire_hello hello = hello_of(1, 2, 0);
     static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
-    const struct weir__wire_text *answer = (const void *)payload;
+    const struct weir__wire_refused *answer = (const void *)payload;
     enum weir__wire_type type;
     const char *wrong;
     char stop[100];
@@ -107,7 +109,8 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     size_t n;
 
     start_besieged(&k, &port, stop);
-    fd = control_reach(port);
+    weir__proof_of_hello("everybody knows", &hello);
+    fd = reach_port(port);
     n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
@@ -115,13 +118,15 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     CHECK_EQ(type, WEIR__WIRE_REFUSED);
     CHECK_STR(answer->text, "token");
     /* With the token, but a rank that is there. */
-    strcpy(hello.token, "only friends know");
-    fd = control_reach(port);
+    CHECK(!weir__proves_answer(TALK_TOKEN, hello.proof, answer, sizeof *answer));
+    weir__proof_of_hello(TALK_TOKEN, &hello);
+    fd = reach_port(port);
     n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
     CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
     CHECK_STR(answer->text, "rank 1 is here already");
+    CHECK(weir__proves_answer(TALK_TOKEN, hello.proof, answer, sizeof *answer));
     end_besieged(&k, stop);
 }
 
@@ -135,9 +140,9 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
 
     start_besieged(&k, &port, stop);
     for (int i = 0; i < 40; i++) /* more than the hub has room for */
-        silent[i] = control_reach(port);
+        silent[i] = reach_port(port);
     for (int i = 0; i < 60; i++) {
-        int fd = control_reach(port);
+        int fd = reach_port(port);
         size_t n = control_random(bytes, &seed);
 
         send(fd, bytes, draw(&seed) % 2 ? n : draw(&seed) % (n + 1), MSG_NOSIGNAL);
@@ -180,34 +185,15 @@ TEST(procs, a_count_for_no_rank_or_out_of_range_is_refused)
     CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), -1);
 }
 
-/* Says hello to a hub of two ranks as rank 1, and waits for the answer. */
-static void greet_hub(struct weir__conn *c, int port)
-{
-    struct weir__wire_hello hello = {
-        .rank = 1, .ranks = 2, .host = weir__host_id(), .token = "only friends know"};
-    static char payload[WEIR__WIRE_MOST];
-    enum weir__wire_type type;
-    const char *wrong;
-
-    hello.pid = (uint32_t)getpid();
-    CHECK(weir__conn_open(c, control_reach(port), WEIR__WIRE_MOST));
-    CHECK(weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello));
-    while (!weir__conn_next(c, &type, payload, &wrong)) {
-        poll(&(struct pollfd){.fd = c->fd, .events = POLLIN}, 1, -1);
-        CHECK(weir__conn_fill(c) || c->have);
-    }
-    CHECK_EQ(type, WEIR__WIRE_WELCOME);
-}
-
 TEST(procs, a_rank_that_counts_for_another_is_disconnected)
 {
     struct weir__wire_close m = {.from = 0, .to = 1, .key = "world"};
     struct weir__hub *hub;
     struct weir__conn c;
-    int port, fd = control_listen(&port);
+    int port, fd = listen_on_loopback(&port);
 
-    CHECK_OK(weir__hub_start(fd, 2, "only friends know", NULL, &hub));
-    greet_hub(&c, port);
+    CHECK_OK(weir__hub_start(fd, 0, 2, TALK_TOKEN, NULL, &hub));
+    greet_as(&c, port, 1, 2, 0);
     CHECK(weir__conn_send(&c, WEIR__WIRE_CLOSES, &m, sizeof m));
     do
         poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);
@@ -222,11 +208,14 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
 {
     enum { N = 4, CONNECTIONS = 6, STEPS = 4000 / TEST_SLOWDOWN };
     struct weir__peer *known = calloc(N, sizeof *known);
-    static char bytes[WEIR__WIRE_MOST], drained[4096];
-    struct weir__wire_hello hello = {.ranks = N, .token = "only friends know"};
-    int port, fd = control_listen(&port), lines[CONNECTIONS];
+    static char bytes[WEIR__WIRE_MOST];
+    static _Alignas(8) char drained[4096];
+    const struct weir__wire_header *answer = (const void *)drained;
+    struct weir__wire_hello hello = hello_of(0, N, 1);
+    int port, fd = listen_on_loopback(&port), lines[CONNECTIONS];
     struct weir__hub *hub;
     uint64_t seed = 21;
+    int welcomed = 0;
 
     CHECK(known);
     for (int i = 0; i < N; i++) {
@@ -235,35 +224,36 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     }
     strcpy(known[0].text, "rank 0 died");
     atomic_store(&known[0].gone, WEIR__GONE_DIED);
-    CHECK_OK(weir__hub_start(fd, N, hello.token, known, &hub));
+    CHECK_OK(weir__hub_start(fd, 1, N, TALK_TOKEN, known, &hub));
     for (int i = 0; i < CONNECTIONS; i++)
-        lines[i] = control_reach(port);
+        lines[i] = reach_port(port);
     for (int i = 0; i < STEPS; i++) {
         int *line = &lines[draw(&seed) % CONNECTIONS];
         size_t n;
 
         if (i == STEPS / 4)
-            weir__hub_take_over(hub, 1, false);
+            weir__hub_take_over(hub, false);
         if (draw(&seed) % 8) {
             n = control_random(bytes, &seed);
         } else { /* the connection's next life */
             close(*line);
-            *line = control_reach(port);
+            *line = reach_port(port);
             hello.rank = (uint32_t)(draw(&seed) % N);
             hello.line = (uint32_t)(draw(&seed) % 4 ? WEIR__LINE_RANK : draw(&seed) % 3);
             hello.host = known[hello.rank].host;
-            hello.pid = (uint32_t)getpid();
+            weir__proof_of_hello(TALK_TOKEN, &hello);
             n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
         }
         send(*line, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-        while (recv(*line, drained, sizeof drained, MSG_DONTWAIT) > 0)
-            ;
+        while (recv(*line, drained, sizeof drained, MSG_DONTWAIT) > (ssize_t)sizeof *answer)
+            welcomed += answer->type == WEIR__WIRE_WELCOME;
     }
     for (int i = 0; i < CONNECTIONS; i++)
         close(lines[i]);
-    fd = control_reach(port); /* it still answers */
+    CHECK(welcomed);       /* they came past the token */
+    fd = reach_port(port); /* it still answers */
     hello.line = WEIR__LINE_RANK;
-    strcpy(hello.token, "everybody knows");
+    weir__proof_of_hello("everybody knows", &hello);
     CHECK(send(fd, bytes, control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
     CHECK(drain(fd, bytes, sizeof bytes) > 0);
     weir__hub_stop(hub);
@@ -273,19 +263,21 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
 /* A process that gets no processor says nothing for a while, and its system answers for it. */
 TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
 {
-    struct weir__wire_hello hello = {
-        .rank = 1, .ranks = 2, .host = weir__host_id() ^ 2, .token = "only friends know"};
+    struct weir__wire_hello hello = hello_of(1, 2, 0);
     enum { PROBES = 15 }; /* of 100 ms: longer than a host may be out of reach */
     static char bytes[WEIR__WIRE_MOST], payload[WEIR__WIRE_MOST];
     enum weir__wire_type type;
     struct weir__hub *hub;
     struct weir__conn c;
     const char *wrong;
-    int port, probes = 0, fd = control_listen(&port);
-    size_t n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    int port, probes = 0, fd = listen_on_loopback(&port);
+    size_t n;
 
-    CHECK_OK(weir__hub_start(fd, 2, hello.token, NULL, &hub));
-    CHECK(weir__conn_open(&c, control_reach(port), WEIR__WIRE_MOST));
+    hello.host ^= 2;
+    weir__proof_of_hello(TALK_TOKEN, &hello);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    CHECK_OK(weir__hub_start(fd, 0, 2, TALK_TOKEN, NULL, &hub));
+    CHECK(weir__conn_open(&c, reach_port(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);
     while (probes < PROBES) {
         poll(&(struct pollfd){.fd = c.fd, .events = POLLIN}, 1, -1);

@@ -181,12 +181,22 @@ def test_launch_on_hosts_runs_the_launcher_of_the_mpi_that_is_there(tmp_path, na
         (["--hosts", "a:0", "true"], "'a:0' is not a machine"),
         (["--hosts", "a,", "true"], "'' is not a machine"),
         (["-n", "4", "--hosts=a:2,b", "true"], "-n 4 is out of range: --hosts names room for 1..3 ranks"),
+        (["--hosts", "a:1000,b:25", "true"], "1025 ranks are out of range: a group has 1..1024"),
         (["--hosts", "a"], "which program?"),
     ],
 )
 def test_launch_on_hosts_refuses_what_is_not_a_list_of_machines(words, said):
     refused = launch(*words)
     assert refused.returncode == 2 and said in refused.stderr
+
+
+def test_launch_on_hosts_passes_all_words_of_the_program_or_none(tmp_path):
+    fake = fake_launcher(tmp_path, "mpirun", "mpirun (Open MPI) 5.0.11")
+    environment = {**os.environ, "WEIR_MPIRUN": fake}
+    done = launch("--hosts", "a:2", "prog", *map(str, range(4000)), env=environment)
+    assert ast.literal_eval(done.stdout.splitlines()[0])[-1] == "3999"
+    refused = launch("--hosts", "a:2", "prog", *map(str, range(4100)), env=environment)
+    assert refused.returncode == 2 and not refused.stdout and "words on its command line" in refused.stderr
 
 
 def test_launch_on_hosts_says_what_to_do_where_there_is_no_mpi(tmp_path):

@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "comm/procs/link.h"
 #include "comm/procs/observer.h"
+#include "comm/procs/proof.h"
 #include "trace/record/trace.h"
 
 #define MOVED_NS UINT64_C(1000000000) /* a rank that leaves waits so long for its move to end */
@@ -23,14 +24,16 @@ static bool wait_readable(int fd, uint64_t deadline_ns)
                 (int)weir__min((int64_t)((deadline_ns - now) / 1000000) + 1, 60000)) == 1;
 }
 
-struct weir__wire_hello weir__link_hello(const struct weir__world *w)
+struct weir__wire_hello weir__link_hello(const struct weir__world *w, enum weir__line line, int to)
 {
     struct weir__wire_hello hello = {.rank = (uint32_t)w->rank,
                                      .ranks = (uint32_t)w->ranks,
                                      .pid = (uint32_t)getpid(),
-                                     .host = weir__host_id()};
+                                     .line = line,
+                                     .host = weir__host_id(),
+                                     .to = (uint32_t)to};
 
-    memcpy(hello.token, w->token, sizeof hello.token);
+    weir__proof_of_hello(w->token, &hello);
     return hello;
 }
 
@@ -42,7 +45,7 @@ static weir_status say_hello(struct weir__world *w, const struct weir__place_in_
     struct weir__wire_hello hello;
     char *payload = weir__malloc(WEIR__WIRE_MOST);
     const struct weir__wire_welcome *welcome = (const void *)payload;
-    const struct weir__wire_text *refused = (const void *)payload;
+    const struct weir__wire_refused *refused = (const void *)payload;
     enum weir__wire_type type = WEIR__WIRE_HELLO;
     const char *wrong;
     weir_status st = WEIR_OK;
@@ -54,12 +57,13 @@ static weir_status say_hello(struct weir__world *w, const struct weir__place_in_
         return weir__fail_nomem("joining rank 0");
     memset(w->token, 0, sizeof w->token);
     memcpy(w->token, p->token, strlen(p->token));
-    hello = weir__link_hello(w);
+    hello = weir__link_hello(w, WEIR__LINE_RANK, 0);
     open = weir__conn_send(&w->conn, WEIR__WIRE_HELLO, &hello, sizeof hello);
     while (open && !(n = weir__conn_next(&w->conn, &type, payload, &wrong)) &&
            wait_readable(w->conn.fd, deadline_ns))
         open = weir__conn_fill(&w->conn) || w->conn.have;
-    if (n == 1 && type == WEIR__WIRE_WELCOME) {
+    if (n == 1 && type == WEIR__WIRE_WELCOME &&
+        weir__proves_answer(w->token, hello.proof, welcome, sizeof *welcome)) {
         w->hub_pid = welcome->pid;
         w->hub_host = welcome->host;
         w->last_ns = weir__clock_ns();
@@ -119,7 +123,7 @@ static weir_status open_world(struct weir__world *w, struct weir__place_in_job *
 
     if (!p->rank) {
         if ((st = weir__store_listen(p, &fd)) ||
-            (st = weir__hub_start(fd, p->ranks, p->token, NULL, &w->hub)))
+            (st = weir__hub_start(fd, 0, p->ranks, p->token, NULL, &w->hub)))
             return st;
     }
     w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -1,4 +1,4 @@
-/* A rank's connection to the hub: the thread that serves it, and gathers. */
+/* A rank's connection to the hub: the thread that serves it. */
 #define _GNU_SOURCE
 #include <poll.h>
 #include <stdio.h>
@@ -13,16 +13,6 @@ enum { BEAT_MS = 100, WATCHED = 64 /* peers whose state is checked per beat */ }
 enum { OBSERVERS = 2, MOVES = OBSERVERS + WEIR__OBSERVER_LINES }; /* places in what is polled */
 #define PROBE_NS UINT64_C(150000000)
 #define DOUBT_NS UINT64_C(400000000)
-
-/* A gather that a thread waits for; `state` is its futex. */
-struct weir__gather {
-    struct weir__gather *next;
-    const struct weir__wire_gather *message;
-    struct weir__wire_gathered *all;
-    _Atomic uint32_t state; /* 0: waits, 1: gathered, 2: failed */
-    weir_status status;
-    char text[WEIR__WIRE_TEXT];
-};
 
 void weir__link_poke(struct weir__world *w)
 {
@@ -66,26 +56,6 @@ void weir__world_send_close(struct weir__world *w, const char *key, int to, bool
 
 /* ---- messages ---- */
 
-/* Ends the gathers of that key, or all gathers if `key` is NULL. */
-static void end_gathers(struct weir__world *w, const char *key,
-                        const struct weir__wire_gathered *all, weir_status status, const char *text)
-{
-    weir__mutex_lock(&w->conn_lock);
-    for (struct weir__gather *g = w->gathers; g; g = g->next) {
-        if ((key && strcmp(g->message->key, key)) || atomic_load(&g->state))
-            continue;
-        if (all) {
-            memcpy(g->all, all, weir__wire_gathered_size(&all->members));
-        } else {
-            g->status = status;
-            snprintf(g->text, sizeof g->text, "%s", text);
-        }
-        atomic_store(&g->state, all ? 1 : 2);
-        weir__futex_wake(&g->state, 1);
-    }
-    weir__mutex_unlock(&w->conn_lock);
-}
-
 void weir__link_be_alone(struct weir__world *w, const char *text)
 {
     weir__mutex_lock(&w->conn_lock); /* a gather is ended here, or sees it */
@@ -94,7 +64,7 @@ void weir__link_be_alone(struct weir__world *w, const char *text)
     atomic_store(&w->alone, true);
     atomic_store(&w->moves, false);
     weir__mutex_unlock(&w->conn_lock);
-    end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
+    weir__link_end_gathers(w, NULL, NULL, WEIR_EUNAVAILABLE, text);
 }
 
 void weir__link_lose(struct weir__world *w, int rank, enum weir__gone how, const char *text)
@@ -155,6 +125,20 @@ static void take_pong(struct weir__world *w, const struct weir__wire_ping *m)
     }
 }
 
+/* The hub goes on without this rank. Of a hub on another host, whose process this rank cannot look
+ * at, the end of the connection alone would mean that the hub has died. */
+static void see_own_end(struct weir__world *w, const struct weir__wire_gone *m, bool from_hub)
+{
+    char text[WEIR__WIRE_TEXT + 100];
+
+    if (!from_hub)
+        return;
+    snprintf(text, sizeof text, "rank %d, which joins the ranks, has disconnected rank %d%s%s",
+             w->hub_rank, w->rank, m->how == WEIR__GONE_STOPPED ? ", which was stopped" : ": ",
+             m->how == WEIR__GONE_STOPPED ? "" : m->text); /* it runs again */
+    weir__move_end(w, text);
+}
+
 /* From the hub, or with `from_hub` false from the one before it. False if the message is out of
  * turn.
  */
@@ -170,10 +154,10 @@ static bool take_message(struct weir__world *w, enum weir__wire_type type, const
         w->last_ns = weir__clock_ns();
     switch (type) {
     case WEIR__WIRE_GATHERED:
-        end_gathers(w, all->key, all, WEIR_OK, NULL);
+        weir__link_end_gathers(w, all->key, all, WEIR_OK, NULL);
         break;
     case WEIR__WIRE_FAILED:
-        end_gathers(w, text->key, NULL, (weir_status)text->status, text->text);
+        weir__link_end_gathers(w, text->key, NULL, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_PONG:
         if (from_hub)
@@ -183,9 +167,11 @@ static bool take_message(struct weir__world *w, enum weir__wire_type type, const
         weir__procs_see_abort(w, text->key, (weir_status)text->status, text->text);
         break;
     case WEIR__WIRE_GONE:
-        if ((int)gone->rank >= w->ranks || (int)gone->rank == w->rank)
+        if ((int)gone->rank >= w->ranks)
             break;
-        if ((int)gone->rank == w->hub_rank)
+        if ((int)gone->rank == w->rank)
+            see_own_end(w, gone, from_hub);
+        else if ((int)gone->rank == w->hub_rank)
             weir__link_lose_hub(w, (enum weir__gone)gone->how, gone->text);
         else
             weir__link_lose(w, (int)gone->rank, (enum weir__gone)gone->how, gone->text);
@@ -221,7 +207,7 @@ static void see_hub_end(struct weir__world *w, bool reached)
     char text[200];
 
     if (atomic_load(&w->peers[w->hub_rank].gone)) { /* it has left, and its hub has ended now */
-        weir__link_lose_hub(w, WEIR__GONE_DIED, "");
+        weir__link_lose_hub(w, WEIR__GONE_DIED, w->peers[w->hub_rank].text);
     } else if (!reached) {
         uint64_t host = w->hub_host;
 
@@ -376,48 +362,4 @@ void *weir__link_main(void *user)
     }
     weir__free(payload);
     return NULL;
-}
-
-/* ---- gathering ---- */
-
-weir_status weir__world_gather(struct weir__world *w, const char *key,
-                               const struct weir__ranks *members, int64_t timeout_ns,
-                               const void *blob, struct weir__wire_gathered *all)
-{
-    struct weir__wire_gather m = {.members = *members, .timeout_ns = timeout_ns};
-    struct weir__gather wait = {.message = &m, .all = all}, **at;
-    uint64_t deadline = weir__clock_ns() + (uint64_t)timeout_ns + UINT64_C(2000000000);
-    bool sent;
-
-    snprintf(m.key, sizeof m.key, "%s", key);
-    memcpy(m.blob, blob, sizeof m.blob);
-    weir__mutex_lock(&w->conn_lock);
-    wait.next = w->gathers;
-    w->gathers = &wait;
-    /* If the connection has failed, the next hub gets it, or the link says why there is none. */
-    sent = weir__conn_send(&w->conn, WEIR__WIRE_GATHER, &m, sizeof m) || !atomic_load(&w->alone);
-    weir__mutex_unlock(&w->conn_lock);
-    weir__link_poke(w);
-    while (sent && !atomic_load(&wait.state) && weir__clock_ns() < deadline)
-        weir__futex_wait(&wait.state, 0, INT64_C(100000000));
-    weir__mutex_lock(&w->conn_lock);
-    for (at = &w->gathers; *at != &wait; at = &(*at)->next)
-        ;
-    *at = wait.next;
-    weir__mutex_unlock(&w->conn_lock);
-    if (atomic_load(&wait.state) == 1)
-        return WEIR_OK;
-    if (atomic_load(&wait.state) == 2)
-        return weir__fail(wait.status, "%s", wait.text);
-    return weir__fail(sent ? WEIR_ETIMEDOUT : WEIR_EUNAVAILABLE, "group '%s' did not form: %s", key,
-                      sent ? "the rank that joins the others did not answer" : w->alone_text);
-}
-
-void weir__link_tell_again(struct weir__world *w)
-{
-    for (uint64_t i = 0; i < w->ntold && i < WEIR__TOLD; i++)
-        weir__conn_send(&w->conn, WEIR__WIRE_ABORT, &w->told[i], sizeof w->told[i]);
-    for (struct weir__gather *g = w->gathers; g; g = g->next)
-        if (!atomic_load(&g->state))
-            weir__conn_send(&w->conn, WEIR__WIRE_GATHER, g->message, sizeof *g->message);
 }

@@ -25,13 +25,22 @@ void weir__link_lose_all(struct weir__world *world, uint64_t host, const char *t
 void weir__link_lose_hub(struct weir__world *world, enum weir__gone how, const char *text);
 /* There is no hub from now on, which the text explains. Fails the gathers that wait. */
 void weir__link_be_alone(struct weir__world *world, const char *text);
-/* Sends this rank's aborts and the gathers that wait to the hub, which is a new one. Under
- * conn_lock. */
+
+/* ---- gathers.c ---- */
+
+/* Ends the gathers of that key, or all gathers if `key` is NULL: with the blobs of all members, or
+ * if `all` is NULL with an error. */
+void weir__link_end_gathers(struct weir__world *world, const char *key,
+                            const struct weir__wire_gathered *all, weir_status status,
+                            const char *text);
+/* Sends this rank's aborts and its gathers to the hub, which is a new one. Under conn_lock. */
 void weir__link_tell_again(struct weir__world *world);
 
 /* ---- join.c ---- */
 
-struct weir__wire_hello weir__link_hello(const struct weir__world *world);
+/* What this rank says to the hub of rank `to`. */
+struct weir__wire_hello weir__link_hello(const struct weir__world *world, enum weir__line line,
+                                         int to);
 
 /* ---- move.c ---- */
 

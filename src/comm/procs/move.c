@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "comm/procs/link.h"
+#include "comm/procs/proof.h"
 
 enum { PAUSE_MS = 10 };
 #define SOON_NS UINT64_C(150000000)
@@ -47,10 +48,10 @@ static bool lead(struct weir__world *w)
         int fd = w->standby_fd;
 
         w->standby_fd = -1;
-        if (fd < 0 || weir__hub_start(fd, w->ranks, w->token, w->peers, &w->hub))
+        if (fd < 0 || weir__hub_start(fd, w->rank, w->ranks, w->token, w->peers, &w->hub))
             return false;
     }
-    weir__hub_take_over(w->hub, w->rank, w->move.orderly);
+    weir__hub_take_over(w->hub, w->move.orderly);
     return true;
 }
 
@@ -66,9 +67,10 @@ static void reach(struct weir__world *w)
 {
     struct weir__move *m = &w->move;
     const struct weir__address *a = m->to == w->rank ? &w->standby : &w->peers[m->to].standby;
-    struct weir__wire_hello hello = weir__link_hello(w);
+    struct weir__wire_hello hello = weir__link_hello(w, WEIR__LINE_RANK, m->to);
     int fd = weir__store_connect_to(a, w->standby.scope);
 
+    memcpy(m->hello, hello.proof, sizeof m->hello);
     m->retry_ns = 0;
     m->refused = fd < 0 && errno == ECONNREFUSED;
     if (fd < 0 || !weir__conn_open(&m->next, fd, WEIR__WIRE_MOST) ||
@@ -92,7 +94,7 @@ static void try_next(struct weir__world *w)
             continue;
         }
         m->since_ns = weir__clock_ns();
-        m->stop.since_ns = 0;
+        m->stop.since_ns = m->dead_ns = 0;
         reach(w);
         return;
     }
@@ -179,10 +181,11 @@ static void fail(struct weir__world *w)
 static void watch_candidate(struct weir__world *w)
 {
     struct weir__move *m = &w->move;
-    uint64_t waited = weir__clock_ns() - m->since_ns;
+    uint64_t now = weir__clock_ns(), waited = now - m->since_ns;
     bool near = is_near(w, m->to);
     char text[100], state = near ? weir__process_state(w->peers[m->to].pid) : 0;
 
+    m->dead_ns = state != 'Z' ? 0 : m->dead_ns ? m->dead_ns : now;
     if (atomic_load(&w->peers[m->to].gone)) {
         try_next(w);
     } else if (m->refused) {
@@ -191,6 +194,12 @@ static void watch_candidate(struct weir__world *w)
         snprintf(text, sizeof text, "rank %d %s", m->to, WEIR__LINK_STOPPED);
         weir__link_lose(w, m->to, WEIR__GONE_STOPPED, text);
         try_next(w);
+    } else if (m->dead_ns && now - m->dead_ns >= WEIR__STOPPED_NS) {
+        /* A process that it started may have its socket, which then still accepts connections. The
+         * old hub had time to say that it has left. */
+        snprintf(text, sizeof text, "rank %d died", m->to);
+        weir__link_lose(w, m->to, WEIR__GONE_DIED, text);
+        try_next(w);
     } else if (!near && m->next.out_have && waited > REACH_NS) {
         weir__ranks_add(&m->passed, m->to);
         try_next(w);
@@ -198,7 +207,7 @@ static void watch_candidate(struct weir__world *w)
         snprintf(text, sizeof text, "rank %d has been silent for too long", m->to);
         weir__link_lose(w, m->to, WEIR__GONE_DIED, text);
         try_next(w);
-    } else if (m->retry_ns && weir__clock_ns() >= m->retry_ns) {
+    } else if (m->retry_ns && now >= m->retry_ns) {
         reach(w);
     }
 }
@@ -206,16 +215,19 @@ static void watch_candidate(struct weir__world *w)
 static void serve_next(struct weir__world *w, char *payload)
 {
     struct weir__move *m = &w->move;
-    const struct weir__wire_text *refused = (const void *)payload;
+    const struct weir__wire_welcome *welcome = (const void *)payload;
+    const struct weir__wire_refused *refused = (const void *)payload;
     enum weir__wire_type type;
     const char *wrong;
     bool open = weir__conn_fill(&m->next);
     int n = weir__conn_next(&m->next, &type, payload, &wrong);
     char text[WEIR__WIRE_TEXT + 100];
 
-    if (n > 0 && type == WEIR__WIRE_WELCOME) {
-        arrive(w, (const void *)payload);
-    } else if (n > 0 && type == WEIR__WIRE_REFUSED) {
+    if (n > 0 && type == WEIR__WIRE_WELCOME &&
+        weir__proves_answer(w->token, m->hello, welcome, sizeof *welcome)) {
+        arrive(w, welcome);
+    } else if (n > 0 && type == WEIR__WIRE_REFUSED &&
+               weir__proves_answer(w->token, m->hello, refused, sizeof *refused)) {
         snprintf(text, sizeof text, "rank %d, which joins the ranks now, refused rank %d: %s",
                  m->to, w->rank, refused->text);
         weir__move_end(w, text);
@@ -251,7 +263,7 @@ void weir__move_serve(struct weir__world *w, const struct pollfd fds[WEIR__MOVE_
         int fd = w->standby_fd;
 
         w->standby_fd = -1;
-        weir__hub_start(fd, w->ranks, w->token, w->peers, &w->hub);
+        weir__hub_start(fd, w->rank, w->ranks, w->token, w->peers, &w->hub);
     }
     if (m->state == WEIR__MOVES_SOON && weir__clock_ns() - m->since_ns >= SOON_NS &&
         !atomic_load(&w->leaves)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/procs/link.h"
 #include "comm/procs/observer.h"
 
 enum { TRIES = 20 };
@@ -43,17 +44,12 @@ struct weir__watch_orders *weir__observer_orders(void)
 /* Starts a connection to the hub. The HELLO is sent once it is established. */
 static void open_connection(struct weir__world *w, enum weir__line line, struct weir__conn *c)
 {
-    struct weir__wire_hello hello = {.rank = (uint32_t)w->rank,
-                                     .ranks = (uint32_t)w->ranks,
-                                     .pid = (uint32_t)getpid(),
-                                     .line = line,
-                                     .host = weir__host_id()};
+    struct weir__wire_hello hello = weir__link_hello(w, line, w->hub_rank);
     int fd;
 
     weir__mutex_lock(&w->conn_lock);
     fd = w->conn.fd < 0 ? -1 : weir__store_connect_again(w->conn.fd);
     weir__mutex_unlock(&w->conn_lock);
-    snprintf(hello.token, sizeof hello.token, "%s", w->token);
     if (fd >= 0 && weir__conn_open(c, fd, WEIR__WIRE_SHORT) &&
         !weir__conn_send(c, WEIR__WIRE_HELLO, &hello, sizeof hello))
         weir__conn_close(c);

@@ -28,7 +28,7 @@
  *   peers[].text                 link, once, before `gone`           all, after `gone`        gone
  *   peers[].gone, then lost      link                                all                      atomic
  *   groups, splits, uses         all                                 all                      lock
- *   gathers, conn's bytes        all                                 all                      conn_lock
+ *   gathers, done, conn's bytes  all                                 all                      conn_lock
  *   conn.fd                      joiner before the link starts,      link; others under       conn_lock
  *                                link under conn_lock; joiner after  conn_lock
  *                                the link has ended
@@ -111,13 +111,13 @@ int weir__store_connect_to(const struct weir__address *address, uint32_t scope);
 
 struct weir__hub;
 struct weir__peer;
-/* `known` NULL: the first hub. Else the hub stands by until weir__hub_take_over; `known` is what
- * its rank knows of all ranks. */
-weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
+/* The hub of rank `rank`. `known` NULL: the first hub. Else the hub stands by until
+ * weir__hub_take_over; `known` is what its rank knows of all ranks. */
+weir_status weir__hub_start(int listen_fd, int rank, int ranks, const char *token,
                             const struct weir__peer *known, struct weir__hub **out);
-/* Makes rank `rank`, whose hub this is, the one that joins the ranks. `orderly`: the earlier one
- * has left. Called once. */
-void weir__hub_take_over(struct weir__hub *hub, int rank, bool orderly);
+/* Makes the hub's rank the one that joins the ranks. `orderly`: the earlier one has left. Called
+ * once. */
+void weir__hub_take_over(struct weir__hub *hub, bool orderly);
 void weir__hub_stop(struct weir__hub *hub);
 
 /* Returns the state of a process on this host: 'T' stopped, 'Z' dead, 'R' alive, 0 unknown. */
@@ -167,8 +167,10 @@ struct weir__move {
     uint64_t since_ns; /* when the state, or the attempt to reach rank `to`, began */
     uint64_t retry_ns; /* when to connect again; 0: connected or connecting */
     struct weir__stop stop;
+    uint64_t dead_ns;          /* since when the process of rank `to` is seen dead; 0: it is not */
     struct weir__ranks passed; /* ranks that cannot be reached */
     struct weir__conn next;
+    unsigned char hello[WEIR__WIRE_PROOF]; /* the proof of what was said there */
     struct weir__conn old; /* until the old hub closes it: it may still tell who is gone */
 };
 
@@ -188,7 +190,7 @@ struct weir__peer {
     struct weir__stop stop;        /* as the link sees it */
 };
 
-enum { WEIR__TOLD = 32 };
+enum { WEIR__TOLD = 32, WEIR__DONE = 16 };
 
 struct weir__world {
     int rank, ranks;
@@ -222,8 +224,14 @@ struct weir__world {
     struct weir__observers observers;
     _Atomic int64_t offset_ns; /* of the hub's clock; measured by the fastest ping so far */
     uint64_t quickest_ns;      /* the time of that ping; 0 after a move: the clock stays */
-    /* Gathers that threads wait for, under conn_lock. */
+    /* Gathers that threads wait for, and the last ones that succeeded, which another hub is told
+     * again until their deadlines, under conn_lock. */
     struct weir__gather *gathers;
+    struct {
+        struct weir__wire_gather message;
+        uint64_t deadline_ns;
+    } done[WEIR__DONE];
+    int ndone; /* the next entry to write */
     /* The last aborts of this rank, which another hub is told again, under conn_lock. Their groups
      * may have been destroyed. */
     struct weir__wire_text *told; /* WEIR__TOLD of them; NULL before the first */
@@ -245,7 +253,8 @@ weir_status weir__world_join(const struct weir__place_in_job *place,
                              void *device, int64_t timeout_ns, struct weir__world **out);
 /* Drops a reference. Dropping the last one leaves the job and frees the world. */
 void weir__world_drop(struct weir__world *world);
-/* Sends `blob` to all members and waits for the blobs of all members. */
+/* gathers.c: sends `blob` to all members and waits for the blobs of all members. No two gathers of
+ * a world have the same key. */
 weir_status weir__world_gather(struct weir__world *world, const char *key,
                                const struct weir__ranks *members, int64_t timeout_ns,
                                const void *blob, struct weir__wire_gathered *all);

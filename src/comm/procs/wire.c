@@ -12,7 +12,8 @@
 #include "base/base.h"
 
 enum {
-    MOST_QUEUED = 1 << 20, /* the most bytes that may be queued for a peer */
+    MOST_QUEUED = 2 << 20, /* the most bytes that may be queued for a peer: all that a hub tells a
+                            * rank that comes late has room (hub/kept.c) */
     GATHERED_LEAST = offsetof(struct weir__wire_gathered, blobs),
 };
 _Static_assert(sizeof(struct weir__wire_header) + sizeof(struct weir__wire_text) <=
@@ -37,16 +38,28 @@ static const char *check_hello(const void *payload)
 
     if (m->ranks < 1 || m->ranks > WEIR_MAX_RANKS || m->rank >= m->ranks)
         return "a rank that is out of range";
-    if (m->line >= WEIR__LINES)
-        return "a connection of unknown kind";
-    return ends(m->token, sizeof m->token) ? NULL : "a token without terminating 0";
+    return m->line < WEIR__LINES ? NULL : "a connection of unknown kind";
+}
+
+static bool is_status(int32_t status)
+{
+    return status > 0 && status < WEIR_STATUS_COUNT;
+}
+
+static const char *check_refused(const void *payload)
+{
+    const struct weir__wire_refused *m = payload;
+
+    if (!is_status(m->status))
+        return "an unknown status";
+    return ends(m->text, sizeof m->text) ? NULL : "a text without terminating 0";
 }
 
 static const char *check_text(const void *payload)
 {
     const struct weir__wire_text *m = payload;
 
-    if (m->status <= 0 || m->status >= WEIR_STATUS_COUNT)
+    if (!is_status(m->status))
         return "an unknown status";
     return ends(m->key, sizeof m->key) && ends(m->text, sizeof m->text)
                ? NULL
@@ -105,7 +118,7 @@ static const struct {
 } kinds[] = {
     [WEIR__WIRE_HELLO] = {true, sizeof(struct weir__wire_hello), check_hello},
     [WEIR__WIRE_WELCOME] = {true, sizeof(struct weir__wire_welcome), NULL},
-    [WEIR__WIRE_REFUSED] = {true, sizeof(struct weir__wire_text), check_text},
+    [WEIR__WIRE_REFUSED] = {true, sizeof(struct weir__wire_refused), check_refused},
     [WEIR__WIRE_GATHER] = {true, sizeof(struct weir__wire_gather), check_gather},
     [WEIR__WIRE_GATHERED] = {true, sizeof(struct weir__wire_gathered), check_gathered},
     [WEIR__WIRE_FAILED] = {true, sizeof(struct weir__wire_text), check_text},

@@ -13,11 +13,12 @@
 #include "comm/ranks.h"
 
 enum {
-    WEIR__WIRE_VERSION = 6,
+    WEIR__WIRE_VERSION = 7,
     WEIR__WIRE_KEY = 96,
     WEIR__WIRE_TEXT = 800,
     WEIR__WIRE_TOKEN = 64, /* with the terminating 0 */
     WEIR__WIRE_BLOB = 128,
+    WEIR__WIRE_PROOF = 32, /* proof.h */
 };
 #define WEIR__WIRE_MAGIC UINT32_C(0x77656972)
 #define WEIR__WIRE_MESSAGES (UINT64_C(1) << 60) /* the largest valid count of messages */
@@ -59,14 +60,23 @@ struct weir__wire_hello {
     uint32_t rank, ranks, pid;
     uint32_t line; /* enum weir__line */
     uint64_t host; /* weir__host_id() */
-    char token[WEIR__WIRE_TOKEN];
+    uint32_t to;   /* the rank whose hub it is for */
+    uint32_t reserved;
+    unsigned char random[16];
+    unsigned char proof[WEIR__WIRE_PROOF];
 };
 struct weir__wire_welcome {
     uint32_t pid, reserved; /* of the hub */
     uint64_t host;
+    unsigned char proof[WEIR__WIRE_PROOF];
+};
+struct weir__wire_refused {
+    int32_t status;
+    char text[WEIR__WIRE_TEXT];
+    unsigned char proof[WEIR__WIRE_PROOF]; /* zeros if HELLO does not prove the token */
 };
 struct weir__wire_text {
-    char key[WEIR__WIRE_KEY]; /* the group; "" for REFUSED */
+    char key[WEIR__WIRE_KEY]; /* the group */
     int32_t status;
     char text[WEIR__WIRE_TEXT];
 };

@@ -18,8 +18,9 @@ struct run {
     bool held;                       /* the caller's thread must work on it */
     weir_stream *streams[MAX_LANES]; /* by lane */
     weir_cores limits[MAX_LANES];
-    char **bound; /* inputs, then outputs */
-    bool *fresh;  /* by output: made for this run */
+    struct weir__mark busy; /* the last run of the instance that `choose` would use */
+    char **bound;           /* inputs, then outputs */
+    bool *fresh;            /* by output: made for this run */
     char *few_bound[FEW];
     bool few_fresh[FEW];
 };
@@ -118,7 +119,7 @@ static struct weir__instance *use(weir_plan *plan, int at)
 
 /* An instance with the bindings of the run, in this order: one that has them and is idle or last
  * ran on the same stream; one that can be patched, idle or last run on the same stream; a new one.
- * NULL if all are running. */
+ * NULL if it must wait for r->busy. */
 static struct weir__instance *choose(struct run *r, weir_status *st)
 {
     weir_plan *plan = r->plan;
@@ -146,13 +147,17 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         /* With other sizes its kernels may have more arguments, which do not fit into its
          * program. */
         *st = WEIR_OK;
-        if (!is_over(plan, inst)) /* its program cannot be freed yet */
+        if (!is_over(plan, inst)) { /* its program cannot be freed yet */
+            r->busy = inst->last;
             return NULL;
+        }
         weir__instance_free(plan, inst);
         plan->ninstances--;
     }
-    if (plan->ninstances == WEIR__MAX_INSTANCES)
+    if (plan->ninstances == WEIR__MAX_INSTANCES) {
+        r->busy = plan->instances[0]->last; /* the one that was used longest ago */
         return NULL;
+    }
     if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
         *st = weir__last_status();
         if (idle >= 0 && !plan->frugal && is_short(*st)) {
@@ -164,6 +169,7 @@ static struct weir__instance *choose(struct run *r, weir_status *st)
         /* Allocating released the lock, and another thread has made the last instance. */
         weir__instance_free(plan, inst);
         inst = NULL;
+        r->busy = plan->instances[0]->last;
     } else {
         plan->instances[plan->ninstances++] = inst;
     }
@@ -178,12 +184,14 @@ static weir_status acquire(struct run *r, struct weir__instance **out)
     weir_status st = WEIR_OK;
 
     while (!(*out = choose(r, &st)) && !st) {
-        struct weir__mark oldest = r->plan->instances[0]->last;
+        struct weir__mark busy = r->busy;
 
+        if (!busy.stream) /* it has never run: it can be used now */
+            continue;
         weir__device_unlock(dev);
-        st = weir__stream_await(oldest.stream, oldest.seq, WEIR_TIMEOUT_DEVICE, true);
+        st = weir__stream_await(busy.stream, busy.seq, WEIR_TIMEOUT_DEVICE, true);
         weir__device_lock(dev);
-        if (dev->driver->done(oldest.stream) >= oldest.seq)
+        if (dev->driver->done(busy.stream) >= busy.seq)
             st = WEIR_OK;
     }
     return st;

@@ -64,6 +64,7 @@ void weir__hub_gather(struct weir__hub *h, int rank, const struct weir__wire_gat
     char text[WEIR__WIRE_TEXT], one[300], other[300];
     int gone;
     size_t size = weir__wire_gathered_size(&m->members);
+    uint64_t deadline_ns;
 
     while (g && strcmp(g->all.key, m->key))
         g = g->next;
@@ -71,12 +72,15 @@ void weir__hub_gather(struct weir__hub *h, int rank, const struct weir__wire_gat
         memcpy(g->all.key, m->key, sizeof g->all.key);
         g->all.members = m->members;
         g->nmembers = weir__ranks_count(&m->members);
-        g->deadline_ns = weir__clock_ns() + (uint64_t)m->timeout_ns;
+        g->deadline_ns = UINT64_MAX;
         g->next = h->gatherings;
         h->gatherings = g;
     }
     if (!g)
         return; /* out of memory: the members' own timeouts will report it */
+    /* Of the member that waits for the shortest time: it could not be told later who is missing. */
+    deadline_ns = weir__clock_ns() + (uint64_t)m->timeout_ns;
+    g->deadline_ns = deadline_ns < g->deadline_ns ? deadline_ns : g->deadline_ns;
     g->nhere += !weir__ranks_has(&g->here, rank);
     weir__ranks_add(&g->here, rank);
     memcpy(g->all.blobs[rank], m->blob, sizeof m->blob);

@@ -1,8 +1,8 @@
 /* The hub: a thread of one rank that detects which ranks are alive. The first one is rank 0's; see
  * standby.c for those that follow.
  *
- * A connection must begin with a HELLO message that has the token. A connection that does not send
- * it within HELLO_NS is closed. If too many connections have not sent it yet, the oldest of them is
+ * A connection must begin with a HELLO that proves the token. A connection that does not send it
+ * within HELLO_NS is closed. If too many connections have not sent it yet, the oldest of them is
  * closed. A rank whose connection closes without a BYE is dead.
  *
  * If a rank of this host is silent for WEIR__HUB_DOUBT_NS, the hub reads its process state: stopped
@@ -26,6 +26,7 @@
 #include "base/thread.h"
 #include "comm/procs/hub/hub.h"
 #include "comm/procs/observer.h"
+#include "comm/procs/proof.h"
 
 enum { STRANGERS = 16, LOOK_MS = 100 };
 #define CUT "is gone: its connection was cut"
@@ -55,8 +56,15 @@ static void tell_all(struct weir__hub *h, int except, enum weir__wire_type type,
 void weir__hub_lose(struct weir__hub *h, struct weir__hub_peer *peer, enum weir__gone how,
                     const char *text)
 {
+    struct weir__wire_gone m = {.rank = (uint32_t)peer->rank, .how = how};
+    bool is_lost = peer->rank >= 0 && !peer->moved;
+
+    if (is_lost && how != WEIR__GONE_LEFT) { /* or it may take its disconnection for our end */
+        snprintf(m.text, sizeof m.text, "rank %d %s", peer->rank, text);
+        weir__conn_send(&peer->conn, WEIR__WIRE_GONE, &m, sizeof m);
+    }
     weir__conn_close(&peer->conn);
-    if (peer->rank >= 0 && !peer->moved)
+    if (is_lost)
         weir__hub_lose_rank(h, peer->rank, how, text);
 }
 
@@ -71,23 +79,20 @@ void weir__hub_lose_rank(struct weir__hub *h, int rank, enum weir__gone how, con
     weir__hub_gather_without(h, rank, m.text);
 }
 
-void weir__hub_refuse(struct weir__hub_peer *peer, const char *text)
+static void refuse(struct weir__hub_peer *peer, const char *text, const char *token)
 {
-    struct weir__wire_text m = {.status = WEIR_EINVAL};
+    struct weir__wire_refused m = {.status = WEIR_EINVAL};
 
     snprintf(m.text, sizeof m.text, "%s", text);
+    if (token)
+        weir__proof_of_answer(token, peer->hello, &m, sizeof m);
     weir__conn_send(&peer->conn, WEIR__WIRE_REFUSED, &m, sizeof m);
     weir__conn_close(&peer->conn);
 }
 
-/* Compares in constant time. */
-static bool same_token(const char *a, const char *b)
+void weir__hub_refuse(const struct weir__hub *h, struct weir__hub_peer *peer, const char *text)
 {
-    unsigned differ = 0;
-
-    for (int i = 0; i < WEIR__WIRE_TOKEN; i++)
-        differ |= (unsigned char)a[i] ^ (unsigned char)b[i];
-    return !differ;
+    refuse(peer, text, h->token);
 }
 
 void weir__hub_admit(struct weir__hub *h, struct weir__hub_peer *peer, int rank)
@@ -99,7 +104,9 @@ void weir__hub_admit(struct weir__hub *h, struct weir__hub_peer *peer, int rank)
     peer->rank = rank;
     peer->held = false;
     peer->last_ns = weir__clock_ns();
+    weir__proof_of_answer(h->token, peer->hello, &answer, sizeof answer);
     weir__conn_send(&peer->conn, WEIR__WIRE_WELCOME, &answer, sizeof answer);
+    weir__hub_send_kept(h, peer);
     for (int i = 0; i < h->ranks; i++)
         if (h->gone[i]) {
             struct weir__wire_gone gone = {.rank = (uint32_t)i, .how = h->gone[i]};
@@ -112,11 +119,15 @@ void weir__hub_admit(struct weir__hub *h, struct weir__hub_peer *peer, int rank)
 static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
                   const struct weir__wire_hello *m)
 {
-    char text[200] = "", token[WEIR__WIRE_TOKEN] = {0};
+    char text[200] = "";
 
-    snprintf(token, sizeof token, "%s", m->token);
-    if (!same_token(token, h->token))
-        snprintf(text, sizeof text, "the token is not that of this job");
+    if (!weir__proves_hello(h->token, m)) { /* nothing is proved to a stranger */
+        refuse(peer, "the token is not that of this job", NULL);
+        return;
+    }
+    memcpy(peer->hello, m->proof, sizeof peer->hello);
+    if ((int)m->to != h->rank)
+        snprintf(text, sizeof text, "this is rank %d, not rank %u", h->rank, m->to);
     else if ((int)m->ranks != h->ranks)
         snprintf(text, sizeof text, "rank %u says there are %u ranks, rank 0 says %d", m->rank,
                  m->ranks, h->ranks);
@@ -126,7 +137,7 @@ static void greet(struct weir__hub *h, struct weir__hub_peer *peer,
     else if (m->line == WEIR__LINE_RANK && h->gone[m->rank])
         snprintf(text, sizeof text, "the others go on without it: %s", h->gone_text[m->rank]);
     if (*text) {
-        weir__hub_refuse(peer, text);
+        weir__hub_refuse(h, peer, text);
         return;
     }
     if (m->line != WEIR__LINE_RANK) {
@@ -160,12 +171,14 @@ static void take_report(struct weir__hub *h, const struct weir__hub_peer *from, 
 static void pass_on(struct weir__hub *h, struct weir__hub_peer *from, enum weir__wire_type type,
                     const struct weir__wire_close *m)
 {
-    struct weir__hub_peer *to = weir__hub_peer_of(h, (int)m->to);
+    struct weir__hub_peer *to = (int)m->to < h->ranks ? weir__hub_peer_of(h, (int)m->to) : NULL;
 
     if ((int)m->from != from->rank)
         weir__hub_lose(h, from, WEIR__GONE_DIED, "spoke for another rank and was disconnected");
     else if (to)
         weir__conn_send(&to->conn, type, m, sizeof *m);
+    else
+        weir__hub_keep(h, (int)m->to, type, m, sizeof *m);
 }
 
 static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
@@ -204,6 +217,7 @@ static void take_message(struct weir__hub *h, struct weir__hub_peer *peer,
         break;
     case WEIR__WIRE_ABORT:
         tell_all(h, peer->rank, WEIR__WIRE_ABORT, payload, sizeof(struct weir__wire_text));
+        weir__hub_keep(h, WEIR__HUB_EVERYBODY, type, payload, sizeof(struct weir__wire_text));
         break;
     case WEIR__WIRE_GONE:
         take_report(h, peer, (int)gone->rank, (enum weir__gone)gone->how);
@@ -381,7 +395,7 @@ static void *hub_main(void *user)
     return NULL;
 }
 
-weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
+weir_status weir__hub_start(int listen_fd, int rank, int ranks, const char *token,
                             const struct weir__peer *known, struct weir__hub **out)
 {
     int slots = 2 * ranks + STRANGERS;
@@ -395,6 +409,7 @@ weir_status weir__hub_start(int listen_fd, int ranks, const char *token,
     h->listen_fd = listen_fd;
     h->watch = -1;
     fcntl(listen_fd, F_SETFL, fcntl(listen_fd, F_GETFL) | O_NONBLOCK);
+    h->rank = rank;
     h->ranks = ranks;
     h->known = known;
     h->slots = slots;
@@ -425,6 +440,7 @@ void weir__hub_stop(struct weir__hub *h)
     for (int i = 0; i < h->slots; i++)
         weir__conn_close(&h->peers[i].conn);
     weir__hub_gather_end(h);
+    weir__hub_forget_kept(h);
     weir__watch_end(h->watch);
     close(h->listen_fd);
     close(h->wake_fd);

@@ -1,5 +1,6 @@
-/* Inside the hub: its ranks (hub.c), their gathers (gather.c), and how it takes over from an
- * earlier hub (standby.c). Only the hub's thread uses this data, except for `stop_ns` and `leads`.
+/* Inside the hub: its ranks (hub.c), their gathers (gather.c), how it takes over from an earlier
+ * hub (standby.c), and messages to ranks that have not come yet (kept.c). Only the hub's thread
+ * uses this data, except for `stop_ns` and `leads`.
  */
 #ifndef WEIR_COMM_PROCS_HUB_HUB_H
 #define WEIR_COMM_PROCS_HUB_HUB_H
@@ -13,7 +14,8 @@ struct weir__hub_peer {
     uint32_t pid;
     uint64_t host, last_ns; /* last_ns: time of its last message, or of the connection */
     bool left, moved;       /* moved: another hub has the rank; this connection only receives */
-    bool held;              /* a rank, `wants`, that is answered when this hub leads */
+    unsigned char hello[WEIR__WIRE_PROOF]; /* the proof of its HELLO */
+    bool held; /* a rank, `wants`, that is answered when this hub leads */
     int wants;
     struct weir__stop stop;
 };
@@ -44,9 +46,13 @@ struct weir__hub {
     /* Of a hub that stands by or has taken over: */
     const struct weir__peer *known; /* what its rank knows of the ranks; NULL: the first hub */
     struct weir__hub_absent *absent;
-    _Atomic int leads; /* enum weir__lead: written by the rank's link */
-    bool led;          /* as far as the hub's thread has seen */
-    uint64_t led_ns;
+    _Atomic int leads;          /* enum weir__lead: written by the rank's link */
+    bool led;                   /* as far as the hub's thread has seen */
+    uint64_t led_ns, looked_ns; /* looked_ns: when it last looked after ranks that have not come */
+    struct weir__hub_kept_list {
+        struct weir__hub_kept *first, **end; /* oldest first; end NULL: nothing yet */
+        size_t bytes;
+    } aborts, closings; /* kept.c */
     struct weir__gathering *gatherings;
     int watch; /* control descriptor of the observer of its own rank (watch/); -1 */
     bool watch_tried;
@@ -71,7 +77,7 @@ void weir__hub_lose(struct weir__hub *hub, struct weir__hub_peer *peer, enum wei
 void weir__hub_lose_rank(struct weir__hub *hub, int rank, enum weir__gone how, const char *text);
 /* Welcomes a rank, and tells it who is gone. */
 void weir__hub_admit(struct weir__hub *hub, struct weir__hub_peer *peer, int rank);
-void weir__hub_refuse(struct weir__hub_peer *peer, const char *text);
+void weir__hub_refuse(const struct weir__hub *hub, struct weir__hub_peer *peer, const char *text);
 
 /* ---- standby.c ---- */
 
@@ -84,6 +90,16 @@ void weir__hub_standby_look(struct weir__hub *hub, uint64_t now);
 bool weir__hub_misses_ranks(const struct weir__hub *hub);
 /* Returns the host of a rank; 0 if it is not known. */
 uint64_t weir__hub_host_of(const struct weir__hub *hub, int rank);
+
+/* ---- kept.c ---- */
+
+enum { WEIR__HUB_EVERYBODY = -1 };
+/* Keeps an ABORT for everybody, or another message for rank `to`, who has not come yet. */
+void weir__hub_keep(struct weir__hub *hub, int to, enum weir__wire_type type, const void *payload,
+                    size_t size);
+/* Sends a rank what has been kept for it. */
+void weir__hub_send_kept(struct weir__hub *hub, struct weir__hub_peer *peer);
+void weir__hub_forget_kept(struct weir__hub *hub);
 
 /* ---- gather.c ---- */
 

@@ -4,21 +4,21 @@
  * it (move.c).
  *
  *   stands by   started when the first rank connects, which may have noticed before this rank that
- *               the old hub is gone. A HELLO with the token is held. If this rank learns that its
- *               sender is gone, by the old hub, that rank was cut off alone, and is refused
- *   leads       this rank has noticed too, and chosen itself. The ranks held are welcomed. A rank
- *               that does not come is looked after: on this host by the state of its process; on
- *               another host by the ranks there that have come; by time if nobody has come from
- *               there and the old hub did not leave in order. (If it did, an address that cannot be
- *               reached from there must not break a group.) */
+ *               the old hub is gone. A HELLO that proves the token is held. If this rank learns
+ * that its sender is gone, by the old hub, that rank was cut off alone, and is refused leads this
+ * rank has noticed too, and chosen itself. The ranks held are welcomed. A rank that does not come
+ * is looked after: on this host by the state of its process; on another host by the ranks there
+ * that have come; by time if nobody has come from there and the old hub did not leave in order. (If
+ * it did, an address that cannot be reached from there must not break a group.) */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "comm/procs/hub/hub.h"
 
-void weir__hub_take_over(struct weir__hub *h, int rank, bool orderly)
+#define LOOK_NS UINT64_C(100000000)
+
+void weir__hub_take_over(struct weir__hub *h, bool orderly)
 {
-    h->rank = rank;
     atomic_store(&h->leads, orderly ? WEIR__LEAD_ORDERLY : WEIR__LEAD_AFTER_LOSS);
     (void)!write(h->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
@@ -110,13 +110,18 @@ void weir__hub_standby_look(struct weir__hub *h, uint64_t now)
         if (peer->conn.fd < 0 || !peer->held)
             continue;
         if (h->gone[peer->wants])
-            weir__hub_refuse(peer, h->gone_text[peer->wants]);
+            weir__hub_refuse(h, peer, h->gone_text[peer->wants]);
         else if (h->led && h->came[peer->wants])
-            weir__hub_refuse(peer, "two processes have its number");
+            weir__hub_refuse(h, peer, "two processes have its number");
         else if (h->led)
             weir__hub_admit(h, peer, peer->wants);
     }
-    for (int i = 0; i < h->ranks && h->led; i++)
-        if (!h->came[i] && !h->gone[i])
-            look_for_absent(h, i, now);
+    if (h->led && now - h->looked_ns >= LOOK_NS) { /* it reads /proc for each of them */
+        h->looked_ns = now;
+        for (int i = 0; i < h->ranks; i++)
+            if (!h->came[i] && !h->gone[i])
+                look_for_absent(h, i, now);
+    }
+    if ((h->aborts.first || h->closings.first) && !weir__hub_misses_ranks(h))
+        weir__hub_forget_kept(h);
 }
