@@ -77,7 +77,7 @@ size_t control_plausible(char *to, uint64_t *seed, int ranks)
     struct weir__wire_close close = {.from = pick_rank(seed, ranks), .to = pick_rank(seed, ranks)};
 
     snprintf(text.key, sizeof text.key, "%s", pick_text(seed));
-    snprintf(text.text, sizeof text.text, "%s", pick_text(seed));
+    snprintf(text.text, sizeof text.text, "rank %u: %s", gone.rank, pick_text(seed));
     switch (type) {
     case WEIR__WIRE_GATHERED:
         memset(&all, (int)draw(seed), sizeof all);
