@@ -57,10 +57,15 @@ static const char *pick_text(uint64_t *seed)
     return texts[draw(seed) % weir__countof(texts)];
 }
 
-/* One of the ranks, and seldom any number. */
+/* One of the ranks, a rank of no job so small, or a number of no rank. */
 static uint32_t pick_rank(uint64_t *seed, int ranks)
 {
-    return (uint32_t)(draw(seed) % 20 ? draw(seed) % (uint64_t)ranks : draw(seed) * 3);
+    static const uint32_t none[] = {WEIR_MAX_RANKS, INT32_MAX, UINT32_C(1) << 31, UINT32_MAX - 3};
+    uint64_t any = draw(seed) % 8;
+
+    if (any == 0)
+        return none[draw(seed) % weir__countof(none)];
+    return (uint32_t)(draw(seed) % (uint64_t)(any < 5 ? WEIR_MAX_RANKS : ranks));
 }
 
 size_t control_plausible(char *to, uint64_t *seed, int ranks)
