@@ -249,9 +249,11 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
         int port, listener = listen_on_loopback(&port), n = 0;
         struct weir__world *w;
         pthread_t link;
+        bool elsewhere; /* then the link starts an observer, by a clone that misleads TSan */
 
         test_note("world %d", i);
-        w = world_of(port, i % 2);
+        elsewhere = i % 2 && !TEST_THREADS_WATCHED;
+        w = world_of(port, elsewhere);
         CHECK(!pthread_create(&link, NULL, weir__link_main, w));
         while (!atomic_load(&w->alone)) {
             struct pollfd p = {.fd = listener, .events = POLLIN};
@@ -269,8 +271,8 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
         }
         atomic_store(&w->stop, true);
         weir__link_poke(w);
-        pthread_join(link, NULL);
-        welcomed[i % 2] += w->hub_rank != 0;
+        CHECK(!pthread_join(link, NULL));
+        welcomed[elsewhere] += w->hub_rank != 0;
         CHECK(w->alone_text[0]);
         CHECK(!atomic_load(&w->peers[w->rank].gone));
         CHECK_EQ(w->conn.fd, -1);
@@ -281,5 +283,5 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
             close(listener);
     }
     CHECK(welcomed[0] > 0);
-    CHECK(welcomed[1] > 0);
+    CHECK(welcomed[1] > 0 || TEST_THREADS_WATCHED);
 }
