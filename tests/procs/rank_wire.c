@@ -241,7 +241,7 @@ TEST_TIMEOUT(procs, a_link_survives_hubs_that_send_anything_on_the_way_to_the_ne
 {
     enum { CONNECTIONS = 64 };
     const char *soak = getenv("WEIR_SOAK");
-    int worlds = soak ? atoi(soak) : TEST_SANITIZED ? 6 : 30, welcomed[2] = {0, 0};
+    int worlds = soak ? atoi(soak) : TEST_SANITIZED ? 6 : 12, welcomed[2] = {0, 0};
     uint64_t seed = soak ? (uint64_t)time(NULL) : 77;
     static struct line lines[CONNECTIONS];
 
