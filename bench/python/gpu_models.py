@@ -5,7 +5,7 @@
 
 Prefill is 512 tokens; decode is one token of 8 sequences with a static cache of 128 or 1024. Weights
 are random, in bf16. Rounds take turns; figures are medians of milliseconds a step. `--kernels` counts
-the kernels of a step, of five in a row, says how fast the GPU ran and lists the N longest, `--values` compares with the model in f32. `--rounds 0`
+the kernels of a step, of five in a row, says how fast the GPU ran and lists the N longest, `--values` compares with the model in f64. `--rounds 0`
 compiles only: run that first, for several models at once, and the caches are warm. A way whose first call
 takes longer than `--limit` (max-autotune, which compiles and times many kernels) is left out.
 """
@@ -171,10 +171,12 @@ def measure(name, phase, args, model):
         steps[way] = step, out
         print(f"{name} {phase} {way}: first call {first[way]:.1f} s", flush=True)
     if args.values:
-        wide = make(name, args).float()
-        want = Step(wide, phase, "eager", args)()
+        wide = make(name, args).double()
+        wide.config._experts_implementation = "eager"  # PyTorch's grouped products have no f64
+        want = Step(wide, phase, "eager", args)().double()
         for way, (_, out) in steps.items():
-            print(f"    {way}: max difference to f32 {(out - want).abs().max().item():.4g}", flush=True)
+            far = (out.double() - want).abs()
+            print(f"    {way}: difference to f64 {far.max().item():.4g}, mean {far.mean().item():.4g}", flush=True)
         del wide
     times = {way: [] for way in steps}
     for _ in range(args.rounds):

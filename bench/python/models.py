@@ -2,13 +2,13 @@
 
     python bench/python/models.py [--threads N] [--rounds N] [--json] [MODEL ...]
     python bench/python/models.py --growth [--lengths 12,62,150,1000] [--count N] [--cpu-time]
-                                  [--device cuda]
+                                  [--device cuda] [--large]
 
 Each model of zoo.py runs eagerly, compiled by inductor (where there is a compiler for it) and by
 weir, in one process, rounds taking turns; medians. `--growth` generates tokens with a cache that
-grows and with one of fixed length, both compiled by weir; on a GPU with layers of 4096 in bf16, and
-each token is waited for. Weights are random. `--threads` is for PyTorch and weir. On a busy machine
-the figures mean nothing, but for those of --cpu-time.
+grows and with one of fixed length, both compiled by weir; with small layers in f32, or on a GPU and
+with --large with layers of 4096 in bf16; each token is waited for. Weights are random. `--threads` is
+for PyTorch and weir. On a busy machine the figures mean nothing, but for those of --cpu-time.
 """
 
 import argparse
@@ -56,15 +56,15 @@ def compare(name, rounds):
 # ---- text that grows ----
 
 
-_HOST = dict(hidden_size=256, intermediate_size=688, num_attention_heads=8, num_key_value_heads=4)
-_GPU = dict(hidden_size=4096, intermediate_size=11008, num_attention_heads=32, num_key_value_heads=32)
+_SMALL = dict(hidden_size=256, intermediate_size=688, num_attention_heads=8, num_key_value_heads=4)
+_LARGE = dict(hidden_size=4096, intermediate_size=11008, num_attention_heads=32, num_key_value_heads=32)
 
 
-def _llama(device):
+def _llama(device, large):
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
-    sizes, dtype = (_HOST, torch.float32) if device == "cpu" else (_GPU, torch.bfloat16)
+    sizes, dtype = (_LARGE, torch.bfloat16) if large else (_SMALL, torch.float32)
     config = LlamaConfig(
         vocab_size=512, num_hidden_layers=4, max_position_embeddings=8192, **sizes
     )
@@ -91,7 +91,7 @@ class _Text:
         self.times.append(1e3 * (self.clock() - began))
 
 
-def growth(lengths, count, clock, device):
+def growth(lengths, count, clock, device, large):
     """Milliseconds of a token behind texts of these lengths, and of the whole text: with a cache that
     grows and one of fixed length, both compiled by weir, and with PyTorch's own kernels."""
     from transformers import DynamicCache, StaticCache
@@ -99,7 +99,7 @@ def growth(lengths, count, clock, device):
     # The fixed one is to be fixed: nothing that another length has made dynamic.
     torch._dynamo.config.automatic_dynamic_shapes = False
     torch._dynamo.config.recompile_limit = 64
-    config, module = _llama(device)
+    config, module = _llama(device, large)
     rows = []
 
     def begin(run, cache, length):
@@ -109,13 +109,12 @@ def growth(lengths, count, clock, device):
         growing = torch.compile(module, backend=weir.get_npu_backend(), dynamic=True)
         begin(growing, DynamicCache(config=config), 8).step()
         for length in lengths:
-            eager = _llama(device)[1]
-            fixed = torch.compile(_llama(device)[1], backend=weir.get_npu_backend(), dynamic=False)
+            fixed = torch.compile(module, backend=weir.get_npu_backend(), dynamic=False)
             longest = length + count + 1
             texts = {
                 "growing": begin(growing, DynamicCache(config=config), length),
                 "fixed": begin(fixed, StaticCache(config=config, max_cache_len=longest), length),
-                "eager": begin(eager, DynamicCache(config=config), length),
+                "eager": begin(module, DynamicCache(config=config), length),
             }
             for _ in range(count):
                 for text in texts.values():
@@ -135,6 +134,7 @@ def main():
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="of --growth")
+    parser.add_argument("--large", action="store_true", help="--growth with layers of 4096 in bf16")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(zoo.MODELS))
     options = parser.parse_args()
@@ -143,7 +143,8 @@ def main():
     weir.set_device(weir.Device("cuda:0") if on_gpu else f"cpu:cores={options.threads}")
     if options.growth:
         clock = time.process_time if options.cpu_time else time.perf_counter
-        rows = growth([int(n) for n in options.lengths.split(",")], options.count, clock, options.device)
+        lengths = [int(n) for n in options.lengths.split(",")]
+        rows = growth(lengths, options.count, clock, options.device, on_gpu or options.large)
     else:
         rows = [{"model": m, **compare(m, options.rounds)} for m in options.models or zoo.MODELS]
     if options.json:
