@@ -40,9 +40,10 @@
  *        from run to run and from those of shm. NCCL's kernels have at most as many CTAs as the
  *        device's limit of vector cores when the group is joined. Mixture-of-experts calls are
  *        refused. If all collectives of a plan are of one group, they go into the plan's CUDA
- *        graph. Sends, receives and barriers are launched one by one, and so are all collectives
- *        while a trace is recorded. A rank that runs a plan meets ranks that make the same calls
- *        one by one.
+ *        graph, also while a trace is recorded. Sends, receives and barriers are launched one by
+ *        one. A rank that runs a plan meets ranks that make the same calls one by one.
+ * A group has at most WEIR_MAX_RANKS ranks; on `cuda` with `shm` or `mpi` at most 64, whose memory
+ * a kernel can find.
  *
  * Errors. A rank that dies, is stopped, loses its connection, fails, or makes another call than its
  * peers breaks the group on all ranks within a second. The error on their streams names the rank,
@@ -76,7 +77,8 @@ typedef struct weir_join_options {
 } weir_join_options;
 
 /* Waits for all ranks. While the group exists its device cannot be closed. `options` may be NULL.
- * returns  WEIR_EINVAL or WEIR_ERANGE for a bad value in the options or the environment;
+ * returns  WEIR_EINVAL or WEIR_ERANGE for a bad value in the options or the environment, and
+ *          WEIR_ERANGE for more ranks than the engine can have on that device;
  *          WEIR_ETIMEDOUT naming the ranks that did not join; WEIR_EUNAVAILABLE if rank 0 cannot be
  *          reached, or the engine needs one host and the ranks are on several; WEIR_EUNSUPPORTED
  *          for an unknown engine, or a device whose ranks cannot be processes.

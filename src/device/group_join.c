@@ -92,7 +92,8 @@ weir_status weir_group_join(weir_device *dev, const weir_join_options *options, 
     if (st || (st = check_device(dev)) || (st = find_engine(o.engine, &engine)) ||
         (st =
              weir__group_check_options(1, &(weir_group_options){.name = o.name, .mode = o.mode})) ||
-        (st = weir__procs_find_place(&o, &place)))
+        (st = weir__procs_find_place(&o, &place)) ||
+        (st = weir__procs_check_most(engine, dev->driver->collectives->sharing, place.ranks)))
         return st;
     patience = o.join_timeout_ns > 0 ? o.join_timeout_ns : JOIN_NS;
     if ((st = weir__world_join(&place, engine, dev->driver->collectives->sharing, dev, patience,

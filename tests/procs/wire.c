@@ -1,55 +1,12 @@
 /* The control channel refuses strangers and invalid messages. */
 #define _GNU_SOURCE
-#include "kids.h"
+#include "control.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include "comm/procs/proof.h"
-#include "talk.h"
-
-static size_t message(char *to, enum weir__wire_type type, const void *payload, size_t size)
-{
-    struct weir__wire_header h = {WEIR__WIRE_MAGIC, (uint16_t)type, WEIR__WIRE_VERSION,
-                                  (uint32_t)size};
-
-    memcpy(to, &h, sizeof h);
-    memcpy(to + sizeof h, payload, size);
-    return sizeof h + size;
-}
-
-/* A message of a random kind, most of them right but for a few bytes. */
-static size_t random_message(char *to, uint64_t *seed)
-{
-    static const size_t sizes[] = {
-        0,
-        sizeof(struct weir__wire_hello),
-        sizeof(struct weir__wire_welcome),
-        sizeof(struct weir__wire_refused),
-        sizeof(struct weir__wire_gather),
-        sizeof(struct weir__wire_gathered),
-        sizeof(struct weir__wire_text),
-        sizeof(struct weir__wire_ping),
-        sizeof(struct weir__wire_ping),
-        sizeof(struct weir__wire_text),
-        sizeof(struct weir__wire_gone),
-        0,
-        sizeof(struct weir__wire_close),
-        sizeof(struct weir__wire_close),
-        0,
-    };
-    static char payload[WEIR__WIRE_MOST];
-    unsigned type = draw(seed) % weir__countof(sizes);
-    size_t size;
-
-    for (size_t i = 0; i < sizes[type]; i++)
-        payload[i] = draw(seed) % 4 ? 0 : (char)draw(seed);
-    size = message(to, (enum weir__wire_type)type, payload, sizes[type]);
-    for (unsigned n = draw(seed) % 4; n; n--)
-        to[draw(seed) % size] = (char)draw(seed);
-    return size;
-}
 
 TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
 {
@@ -58,7 +15,7 @@ TEST(procs, mutated_control_messages_are_taken_or_refused_within_their_bytes)
     int taken = 0, refused = 0;
 
     for (int i = 0; i < 20000 / TEST_SLOWDOWN; i++) {
-        size_t size = random_message(bytes, &seed);
+        size_t size = control_random(bytes, &seed);
         size_t have = draw(&seed) % 3 ? size : draw(&seed) % (size + 1);
         char *copy = malloc(have + 1); /* so that a byte too many is seen */
         enum weir__wire_type type;
@@ -154,7 +111,7 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     start_besieged(&k, &port, stop);
     weir__proof_of_hello("everybody knows", &hello);
     fd = reach_port(port);
-    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
     CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
@@ -164,7 +121,7 @@ TEST(procs, a_stranger_with_the_wrong_token_is_told_and_disconnected)
     CHECK(!weir__proves_answer(TALK_TOKEN, hello.proof, answer, sizeof *answer));
     weir__proof_of_hello(TALK_TOKEN, &hello);
     fd = reach_port(port);
-    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_EQ(write(fd, bytes, n), (ssize_t)n);
     n = drain(fd, bytes, sizeof bytes);
     CHECK(weir__wire_take(bytes, n, &type, payload, &wrong) > 0);
@@ -186,7 +143,7 @@ TEST(procs, strangers_who_send_garbage_do_not_disturb_the_ranks)
         silent[i] = reach_port(port);
     for (int i = 0; i < 60; i++) {
         int fd = reach_port(port);
-        size_t n = random_message(bytes, &seed);
+        size_t n = control_random(bytes, &seed);
 
         send(fd, bytes, draw(&seed) % 2 ? n : draw(&seed) % (n + 1), MSG_NOSIGNAL);
         close(fd);
@@ -217,14 +174,14 @@ TEST(procs, a_count_for_no_rank_or_out_of_range_is_refused)
     size_t n;
 
     for (size_t i = 0; i < weir__countof(rows); i++) {
-        n = message(bytes, i % 2 ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &rows[i].m,
-                    sizeof rows[i].m);
+        n = control_message(bytes, i % 2 ? WEIR__WIRE_CLOSES : WEIR__WIRE_RECEIVED, &rows[i].m,
+                            sizeof rows[i].m);
         test_note("row %zu", i);
         CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), rows[i].wrong ? -1 : (int)n);
         CHECK(rows[i].wrong ? wrong && !strcmp(wrong, rows[i].wrong) : !wrong);
     }
     memset(endless.key, 'k', sizeof endless.key);
-    n = message(bytes, WEIR__WIRE_CLOSES, &endless, sizeof endless);
+    n = control_message(bytes, WEIR__WIRE_CLOSES, &endless, sizeof endless);
     CHECK_EQ(weir__wire_take(bytes, n, &type, payload, &wrong), -1);
 }
 
@@ -277,7 +234,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
         if (i == STEPS / 4)
             weir__hub_take_over(hub, false);
         if (draw(&seed) % 8) {
-            n = random_message(bytes, &seed);
+            n = control_random(bytes, &seed);
         } else { /* the connection's next life */
             close(*line);
             *line = reach_port(port);
@@ -285,7 +242,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
             hello.line = (uint32_t)(draw(&seed) % 4 ? WEIR__LINE_RANK : draw(&seed) % 3);
             hello.host = known[hello.rank].host;
             weir__proof_of_hello(TALK_TOKEN, &hello);
-            n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+            n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
         }
         send(*line, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         while (recv(*line, drained, sizeof drained, MSG_DONTWAIT) > (ssize_t)sizeof *answer)
@@ -297,7 +254,7 @@ TEST(procs, a_hub_that_takes_over_survives_ranks_that_send_anything)
     fd = reach_port(port); /* it still answers */
     hello.line = WEIR__LINE_RANK;
     weir__proof_of_hello("everybody knows", &hello);
-    CHECK(send(fd, bytes, message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
+    CHECK(send(fd, bytes, control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello), 0) > 0);
     CHECK(drain(fd, bytes, sizeof bytes) > 0);
     weir__hub_stop(hub);
     free(known);
@@ -318,7 +275,7 @@ TEST(procs, a_silent_rank_of_another_host_lives_while_its_host_answers)
 
     hello.host ^= 2;
     weir__proof_of_hello(TALK_TOKEN, &hello);
-    n = message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
+    n = control_message(bytes, WEIR__WIRE_HELLO, &hello, sizeof hello);
     CHECK_OK(weir__hub_start(fd, 0, 2, TALK_TOKEN, NULL, &hub));
     CHECK(weir__conn_open(&c, reach_port(port), WEIR__WIRE_MOST));
     CHECK_EQ(write(c.fd, bytes, n), (ssize_t)n);

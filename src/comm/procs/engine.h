@@ -163,6 +163,10 @@ extern const struct weir__engine weir__shm_engine, weir__mpi_engine, weir__nccl_
 const struct weir__engine *weir__engine_find(const char *name);
 /* Returns the i-th engine; NULL past the last. */
 const struct weir__engine *weir__engine_at(int i);
+/* Checks that parts of collectives can read the memory of that many ranks. `engine` NULL: weir
+ * chooses shm or mpi. `sharing` NULL: it is host memory. */
+weir_status weir__procs_check_most(const struct weir__engine *engine,
+                                   const struct weir__sharing *sharing, int ranks);
 
 /* Why an engine cannot be used; initially zeroed. */
 struct weir__engine_reason {

@@ -2,6 +2,7 @@
  * Slurm. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,15 @@ static weir_status read_launcher(const struct launcher **found, struct weir__pla
                 return st;
             *found = &launchers[i];
         }
+    for (size_t i = 0; i < weir__countof(launchers) && !*found; i++) {
+        bool has_rank = getenv(launchers[i].rank);
+
+        if (has_rank || getenv(launchers[i].ranks))
+            return weir__fail(WEIR_EINVAL,
+                              "the rank of this process is not given: %s is set, but %s is not",
+                              has_rank ? launchers[i].rank : launchers[i].ranks,
+                              has_rank ? launchers[i].ranks : launchers[i].rank);
+    }
     if (!*found)
         return weir__fail(
             WEIR_EINVAL,
@@ -59,65 +69,103 @@ static weir_status read_launcher(const struct launcher **found, struct weir__pla
     return WEIR_OK;
 }
 
-/* True if all ranks are on one host, according to the launcher. */
-static bool is_one_host(const struct launcher *l, int ranks)
+/* Finds out whether all ranks are on one host, according to the launcher. */
+static weir_status find_hosts(const struct launcher *l, int ranks, bool *one_host)
 {
-    const char *local = l->local_ranks ? getenv(l->local_ranks) : NULL;
-    const char *nodes = getenv("SLURM_NNODES"), *address = getenv("MASTER_ADDR");
+    const char *address = getenv("MASTER_ADDR");
+    weir_status st = WEIR_OK;
+    int n = 1;
 
-    if (local)
-        return strtol(local, NULL, 10) == ranks;
-    if (nodes)
-        return strtol(nodes, NULL, 10) == 1;
-    return !address || !strcmp(address, "localhost") || !strncmp(address, "127.", 4);
+    *one_host = true;
+    if (ranks == 1)
+        return WEIR_OK;
+    if (l->local_ranks && getenv(l->local_ranks)) {
+        st = read_number(l->local_ranks, 1, ranks, &n);
+        *one_host = n == ranks;
+    } else if (getenv("SLURM_NNODES")) {
+        st = read_number("SLURM_NNODES", 1, INT_MAX, &n);
+        *one_host = n == 1;
+    } else if (address) {
+        *one_host = !strcmp(address, "localhost") || !strncmp(address, "127.", 4) ||
+                    !strcmp(address, "::1");
+    }
+    return st;
 }
 
 /* Makes a file name that is the same for all processes of one job and user. Characters other than
  * letters and digits become _. */
-static void name_file(const struct launcher *l, struct weir__place_in_job *p)
+static weir_status name_file(const struct launcher *l, struct weir__place_in_job *p)
 {
     const char *parts[] = {l->job ? getenv(l->job) : NULL, l->again ? getenv(l->again) : NULL,
                            getenv("MASTER_PORT")};
     const char *dir = getenv("TMPDIR");
-    int n = snprintf(p->store, sizeof p->store, "file:%.100s/weir-%u", dir && *dir ? dir : "/tmp",
-                     (unsigned)geteuid());
+    size_t n, most = sizeof p->store - 1;
 
+    dir = dir && *dir ? dir : "/tmp";
+    n = (size_t)snprintf(p->store, sizeof p->store, "file:%s/weir-%u", dir, (unsigned)geteuid());
     for (size_t i = 0; i < weir__countof(parts); i++)
-        for (const char *c = parts[i] ? parts[i] : ""; *c && n < (int)sizeof p->store - 2; c++) {
-            if (c == parts[i])
+        for (const char *c = parts[i] ? parts[i] : ""; *c; c++) {
+            if (c == parts[i] && n < most)
                 p->store[n++] = '-';
-            p->store[n++] =
-                (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')
-                    ? *c
-                    : '_';
+            if (n < most)
+                p->store[n] =
+                    (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')
+                        ? *c
+                        : '_';
+            n++;
         }
-    p->store[n] = 0;
-    if (!parts[0] && !parts[2]) /* no job id: ranks of one launcher have the same parent process */
-        snprintf(p->store + n, sizeof p->store - (size_t)n, "-%d", (int)getppid());
+    if (n < most)
+        p->store[n] = 0;
+    if (!parts[0] && !parts[2] && n < most) /* no job id: one launcher is the parent of all ranks */
+        n += (size_t)snprintf(p->store + n, sizeof p->store - n, "-%d", (int)getppid());
+    if (n >= most) /* a name that is cut may be that of another job */
+        return weir__fail(
+            WEIR_EINVAL,
+            "the name of the file in %.60s%s where ranks find each other is too long: "
+            "set WEIR_STORE to file:PATH of at most %zu bytes",
+            dir, strlen(dir) > 60 ? "..." : "", most);
+    return WEIR_OK;
+}
+
+/* torchrun's own store listens on MASTER_PORT: ranks use the next port. */
+static weir_status name_address(const char *host, struct weir__place_in_job *p)
+{
+    bool torchrun = getenv("TORCHELASTIC_RUN_ID");
+    weir_status st;
+    int port;
+
+    if ((st = read_number("MASTER_PORT", 1, torchrun ? 65534 : 65535, &port)))
+        return st;
+    if (snprintf(p->store, sizeof p->store, "%s:%d", host, port + torchrun) >= (int)sizeof p->store)
+        return weir__fail(WEIR_EINVAL, "MASTER_ADDR has %zu bytes, at most %zu fit", strlen(host),
+                          sizeof p->store - sizeof ":65535");
+    return WEIR_OK;
 }
 
 static weir_status find_store(const char *given, const struct launcher *l,
                               struct weir__place_in_job *p)
 {
     const char *store = given ? given : getenv("WEIR_STORE");
-    const char *address = getenv("MASTER_ADDR"), *port = getenv("MASTER_PORT");
+    const char *address = getenv("MASTER_ADDR");
+    bool one_host = false;
+    weir_status st;
 
     if (store) {
         if (strlen(store) >= sizeof p->store)
             return weir__fail(WEIR_EINVAL, "the store's address has %zu bytes, at most %zu fit",
                               strlen(store), sizeof p->store - 1);
         strcpy(p->store, store);
-    } else if (l && is_one_host(l, p->ranks)) {
-        name_file(l, p);
-    } else if (address && port) { /* torchrun's own store uses that port: use the next one */
-        snprintf(p->store, sizeof p->store, "%.200s:%ld", address,
-                 strtol(port, NULL, 10) + (getenv("TORCHELASTIC_RUN_ID") ? 1 : 0));
-    } else {
-        return weir__fail(WEIR_EINVAL,
-                          "the store, where ranks find each other, is not given: set WEIR_STORE to "
-                          "HOST:PORT of rank 0, or to file:PATH on one host");
+        return WEIR_OK;
     }
-    return WEIR_OK;
+    if (l && (st = find_hosts(l, p->ranks, &one_host)))
+        return st;
+    if (one_host)
+        return name_file(l, p);
+    if (address && getenv("MASTER_PORT"))
+        return name_address(address, p);
+    return weir__fail(WEIR_EINVAL,
+                      "the store, where ranks find each other, is not given: set WEIR_STORE to "
+                      "HOST:PORT of rank 0, or to file:PATH on one host");
 }
 
 static weir_status find_token(const char *given, struct weir__place_in_job *p)

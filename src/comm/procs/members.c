@@ -216,16 +216,16 @@ static weir_status check_self(const struct weir__world *w, const int *ranks, int
     return WEIR_OK;
 }
 
-/* Checks that a device's kernel can read the memory of that many ranks. */
-static weir_status check_most(const struct weir__procs_group *p)
+weir_status weir__procs_check_most(const struct weir__engine *engine,
+                                   const struct weir__sharing *sharing, int ranks)
 {
-    const struct weir__world *w = p->world;
-
-    if (w->engine->run || !w->sharing || p->ranks <= w->sharing->most_ranks)
+    if ((engine && engine->run) || !sharing || ranks <= sharing->most_ranks)
         return WEIR_OK;
-    return weir__fail(WEIR_ERANGE,
-                      "a group of %d ranks is too large: engine %s on %s has at most %d", p->ranks,
-                      w->engine->name, w->sharing->kind, w->sharing->most_ranks);
+    return weir__fail(
+        WEIR_ERANGE,
+        "a group of %d ranks is too large: engines shm and mpi on %s have at most %d, "
+        "nccl %d",
+        ranks, sharing->kind, sharing->most_ranks, WEIR_MAX_RANKS);
 }
 
 weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int nranks,
@@ -257,7 +257,7 @@ weir_status weir__procs_group_make(struct weir__world *w, const int *ranks, int 
     w->groups = p;
     weir__mutex_unlock(&w->lock);
     if (!st)
-        st = check_most(p);
+        st = weir__procs_check_most(w->engine, w->sharing, p->ranks);
     if (!st)
         st = w->engine->open(p, &members, timeout_ns);
     if (st) {
