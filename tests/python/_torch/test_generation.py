@@ -3,6 +3,8 @@ are eager's, with a cache that grows and with one of fixed length. `make test-mo
 transformers."""
 
 import functools
+import itertools
+import os
 
 import pytest
 import torch
@@ -104,7 +106,7 @@ def eager(moe, fixed, count):
         return generate(made(moe), fixed, count)
 
 
-@pytest.fixture(params=["cpu", "npu:a3"])
+@pytest.fixture
 def device(request):
     before = weir.get_device()
     weir.set_device(request.param)
@@ -112,8 +114,13 @@ def device(request):
     weir.set_device(before)
 
 
-@pytest.mark.parametrize("moe", [False, True], ids=["llama", "moe"])
-@pytest.mark.parametrize("fixed", [False, True], ids=["growing cache", "fixed cache"])
+# (a cache of fixed length, experts, device); WEIR_SOAK: everything on both devices.
+SHORT = [*itertools.product((False, True), (False, True), ("cpu",)), (False, False, "npu:a3"), (True, True, "npu:a3")]
+ALL = list(itertools.product((False, True), (False, True), ("cpu", "npu:a3")))
+SOAK = bool(os.environ.get("WEIR_SOAK"))
+
+
+@pytest.mark.parametrize("fixed, moe, device", ALL if SOAK else SHORT, indirect=["device"])
 def test_200_generated_tokens_are_eagers(moe, fixed, device):
     (tokens, sums), backend = eager(moe, fixed, 200), weir.get_npu_backend()
     assert len(set(tokens)) > 3  # else it would say little that they are the same
@@ -126,7 +133,9 @@ def test_200_generated_tokens_are_eagers(moe, fixed, device):
         assert len(backend.graphs[-1].elastic) == 1
 
 
-@pytest.mark.parametrize("moe", [False, True], ids=["llama", "moe"])
+@pytest.mark.parametrize(
+    "moe, device", [x[1:] for x in ALL[:4]] if SOAK else [(False, "cpu"), (True, "npu:a3")], indirect=["device"]
+)
 def test_a_training_step_has_eagers_gradients(moe, device):
     token, at, cache = torch.arange(12)[None], torch.arange(2, 14), empty(14)
     gradients = []
