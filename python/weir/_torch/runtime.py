@@ -80,6 +80,9 @@ class _Plan:
                 # Copy it to the layout for which the plan was compiled.
                 t = self.empty(t.shape, how.strides, t.dtype).copy_(t)
             moved[how.index] = t
+        if self.gpu:
+            for t in hidden:  # whose memory may be freed while this stream uses it
+                self.gpu.use(t)
         moved += hidden
         return moved
 
@@ -132,6 +135,8 @@ class _Elastic:
     def at(self, known):
         """Binds the plan for these values of the symbols; None if it is not valid for them."""
         built = self.builder.at(self.built, known)
+        if built and self.gpu and self.built.made:
+            self.gpu.synchronize()  # every stream may use constants that this one has just made
         return built and _Plan(self.plan.share(), built, self.gpu, self.count, self.empty)
 
     def run(self, args, now):
@@ -328,7 +333,7 @@ class CompiledGraph:
         builder = build.Builder(self.module, self.device, coverage, self.gpu, self.written)
         try:
             built = builder.build(args, elastic=True)
-            self._check_place(args, built)
+            self._check_place(args, builder)
             plan = self._compile(built, "auto" if self.config.auto_streams else None)
         except (symbols.NotElastic, Error) as reason:
             self.inelastic += 1
@@ -342,15 +347,17 @@ class CompiledGraph:
         self.read = self.read or _reader(builder.sizes)
         return self._stretch(self.read(args))
 
-    def _check_place(self, args, built):
+    def _check_place(self, args, builder):
         """Requires that all memory of a plan of open sizes is the device's."""
-        if self.gpu and not (self._holds(args, built) and all(map(self.gpu.holds, built.hidden))):
-            raise symbols.NotElastic("an argument or constant is in the host's memory")
+        if self.gpu:
+            if not (self._holds(args, builder) and all(map(self.gpu.holds, builder.built.hidden))):
+                raise symbols.NotElastic("an argument, constant or result is in the host's memory")
 
-    def _holds(self, args, built):
-        """Whether the GPU has the graph's arguments, or gets copies."""
-        given = [i for i in built.inputs if i.index >= 0]
-        return all(i.away or self.gpu.holds(args[i.index]) for i in given)
+    def _holds(self, args, builder):
+        """Whether the GPU has the graph's arguments, or gets copies, and its results."""
+        given = [i for i in builder.built.inputs if i.index >= 0]
+        there = all(i.away or self.gpu.holds(args[i.index]) for i in given)
+        return there and not builder.hosted
 
     def _build_plans(self, args):
         is_open = self.dynamic and self.plain and not self.unguarded
@@ -391,7 +398,7 @@ class CompiledGraph:
         built = builder.build(args)
         if not self.gpu:
             made = _Plan(self._compile(built, streams), built, None, empty=self.empty)
-        elif coverage.fallback or not self._holds(args, built):
+        elif coverage.fallback or not self._holds(args, builder):
             coverage = Coverage()
             made = self._stitch(args, built, coverage, streams)
         else:

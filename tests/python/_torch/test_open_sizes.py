@@ -252,3 +252,26 @@ def test_views_by_strides_count_from_the_start_of_the_memory(dynamic):
             for a, b in zip(got, want):
                 assert torch.equal(a, b)
             assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("bound_again", [False, True])
+def test_constants_of_other_sizes_are_ordered_for_every_stream_of_a_gpu(host, monkeypatch, bound_again):  # noqa: F811
+    """They are made at each call, or once when the plan is bound for its sizes: then each stream must find them made. Their
+    memory is kept for the stream that uses it, which may not be the one that made them."""
+    waits, used = [], []
+    monkeypatch.setattr(host, "synchronize", lambda: waits.append(len(used)))
+    monkeypatch.setattr(host, "use", lambda tensor, stream=None: used.append(tensor))
+    if bound_again:
+        monkeypatch.setattr("weir._torch.runtime.layouts.write", lambda *_: None)
+    function = lambda x: x * torch.arange(x.shape[0]) + 1  # noqa: E731
+    run, backend = compiled(function)
+    counts = []
+    for n in (3, 4, 4, 5):
+        x = torch.randn(n)
+        torch.testing.assert_close(run(x), function(x))
+        assert used[-1].shape == (n,)
+        counts.append(len(waits))
+    assert one_plan(backend.graphs) and len(used) == 4
+    new, again, other = (b - a for a, b in zip(counts, counts[1:]))
+    assert (new, again, other) == ((1, 0, 1) if bound_again else (0, 0, 0))
+    assert (used[1] is used[2]) == bound_again

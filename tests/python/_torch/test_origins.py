@@ -9,6 +9,8 @@ import sys
 import pytest
 import torch
 
+import test_generation
+
 import weir
 
 
@@ -65,23 +67,21 @@ def test_an_error_has_the_line_of_the_operator(tmp_path):
 
 
 def _llama(tmp_path, spec):
-    """The dump and a trace of a small Llama's step, with results that are views."""
-    transformers = pytest.importorskip("transformers")
+    """The dump and a trace of a small Llama's step, and the error of an unknown token."""
     weir.set_device(spec)
-    torch._dynamo.reset()
     config = weir.CompilerConfig()
     config.debug.graph_dump.type = "pbtxt"
     config.debug.graph_dump.path = str(tmp_path)
-    sizes = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4)
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, num_key_value_heads=2)).eval()
+    model = test_generation.made(moe=False)
     compiled = torch.compile(model, backend=weir.get_npu_backend(compiler_config=config), dynamic=False)
+    rest = torch.arange(2, 10), test_generation.empty(2)
     try:
         with torch.no_grad():
-            compiled(input_ids=torch.arange(8)[None])
+            compiled(torch.arange(8)[None], *rest)
             with weir.trace() as trace:
-                compiled(input_ids=torch.arange(8)[None])
+                compiled(torch.arange(8)[None], *rest)
             with pytest.raises(weir.Error) as error:
-                compiled(input_ids=torch.full((1, 8), 64))
+                compiled(torch.full((1, 8), test_generation.WORDS), *rest)
     finally:
         weir.set_device("cpu")
     (dump,) = tmp_path.glob("*original*.pbtxt")
@@ -92,11 +92,11 @@ def test_every_operator_of_a_llama_has_its_module_in_dumps_traces_advice_and_err
     dump, trace, error = _llama(tmp_path, "cpu")
     nodes = [n for n in dump.read_text().split("\nnode {") if re.search(r'op: "(?!Placeholder|View|Const|NetOutput)', n)]
     names = [re.search(r'name: "([^"]+)"', node)[1] for node in nodes]
-    inside = re.compile(r"(model|lm_head)[./]")
+    inside = re.compile(r"(words|layers\.[01](\.[a-z0-9.]+)?|head)/")
     assert len(names) > 40 and not [name for name in names if not inside.match(name)]
     assert not [name for name, node in zip(names, nodes) if "_source" not in node]
     assert not [op["name"] for op in trace.ops if not inside.match(op["name"])]
-    assert "model.embed_tokens/" in str(error) and any(".py:" in note for note in error.__notes__)
+    assert "words/" in str(error) and any(".py:" in note for note in error.__notes__)
     said = subprocess.run([sys.executable, "-m", "weir", "advise", str(dump), "--device", "npu:a3", "--json"],
                           capture_output=True, text=True)  # fmt: skip
     assert said.returncode == 0, said.stderr

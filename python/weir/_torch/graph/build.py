@@ -47,6 +47,7 @@ class Builder(Results, OpenSizes):
         self.effect = None  # token of the last operator with effects
         self.symbols = None  # for a graph of open sizes
         self.early, self.indices = {}, {}  # see _follow
+        self.hosted = False  # whether a result that the graph makes must be in the host's memory
 
     def build(self, examples, elastic=False):
         """Builds the graph for the sizes of the examples, or for all sizes if ``elastic``. Raises
@@ -269,15 +270,31 @@ class Builder(Results, OpenSizes):
         op, made = node.target, node.meta.get("val")
         if op in table.ONLY_FIRST and users_beyond_first(node):
             return backward.ALL_OUTPUTS.get(op)
-        if self.gpu and isinstance(made, torch.Tensor) and not self._may_be_here(node, made):
+        if not self._may_be_here(node):
             return None
         return table.find(op)
 
-    def _may_be_here(self, node, made):
-        """Whether the GPU can compute the value: it is a tensor there, or a number that only other
-        operators use."""
-        inside = not made.ndim and not any(user.op == "output" for user in node.users)
-        return inside or self.gpu.holds(made)
+    def _may_be_here(self, node):
+        """Whether the device can compute the value: on a GPU, if it is a tensor there or a number
+        that only such tensors are made of."""
+        made = places.traced(node)
+        return not self.gpu or made is None or self.gpu.holds(made) or node in self._inside
+
+    @functools.cached_property
+    def _inside(self):
+        """The host's numbers that are used only for values on the GPU, directly or through each
+        other. A result, a tensor of the host or a size that is made of a number needs it there."""
+        inside = set()
+        for node in reversed(self.module.graph.nodes):
+            made = places.traced(node)
+            if made is not None and not made.ndim and node.users:
+                if all(user in inside or self._is_there(user) for user in node.users):
+                    inside.add(node)
+        return inside
+
+    def _is_there(self, node):
+        """Whether the node's value is a tensor in the GPU's memory."""
+        return places.traced(node) is not None and self.gpu.holds(places.traced(node))
 
     def _anchor(self):
         if None not in self.constants:

@@ -111,6 +111,12 @@ def _memories(node):
     return [x.untyped_storage()._cdata for x in vals if _has_memory(x)]
 
 
+def memory(node):
+    """The identity of the memory of the node's value; None if that is no tensor with memory."""
+    val = traced(node)
+    return val.untyped_storage()._cdata if val is not None and _has_memory(val) else None
+
+
 def _has_memory(x):
     return isinstance(x, torch.Tensor) and x.layout is torch.strided
 
@@ -283,9 +289,8 @@ def is_dense(sizes, node):
 
 def shared(results):
     """The memories that several of these nodes have."""
-    count = collections.Counter(traced(n).untyped_storage()._cdata for n in set(results)
-                                if traced(n) is not None and _has_memory(traced(n)))  # fmt: skip
-    return {memory for memory, nodes in count.items() if nodes > 1}
+    count = collections.Counter(memory(n) for n in set(results))
+    return {one for one, nodes in count.items() if nodes > 1 and one is not None}
 
 
 def can_spread(sizes, node):

@@ -17,11 +17,18 @@ class Results:
     def _join_results(self):
         """Converts complex results, and what they are views of, to single values."""
         _, output = self._ends
-        for node in fallback.pytree.tree_leaves(output.args[0]):
-            if isinstance(node, torch.fx.Node) and isinstance(self.env[node], pairs.Pair):
-                for one in {node: None, places.origin(node): None}:
-                    if isinstance(self.env[one], pairs.Pair):
-                        self.env[one] = self._joined(self.env[one])
+        leaves = fallback.pytree.tree_leaves(output.args[0])
+        shared = places.shared(leaves[: len(leaves) - len(self.built.written)])
+        for node in leaves:
+            if not isinstance(node, torch.fx.Node):
+                continue
+            joined = [node] if isinstance(self.env[node], pairs.Pair) else []
+            if joined or places.memory(node) in shared:
+                # Real parts of one complex value, too, are views of that value.
+                joined.append(places.origin(node))
+            for one in joined:
+                if isinstance(self.env[one], pairs.Pair):
+                    self.env[one] = self._joined(self.env[one])
 
     def _plan_writes(self, examples):
         """Decides which arguments the graph itself writes to: all or none. Their memory must have
@@ -96,7 +103,8 @@ class Results:
         if base in arguments:
             place = places.Place(self.sizes, node, base)
             return Output(argument=arguments[base], place=place)
-        memory = places.traced(node).untyped_storage()._cdata
+        self.hosted = self.hosted or bool(self.gpu and not self._is_there(node))
+        memory = places.memory(node)
         if memory not in slots and self._can_hold(base):
             slots[memory] = base, self._slot(built, base), None
         if memory not in slots:
