@@ -201,3 +201,91 @@ TEST(cuda_patches, any_call_may_fail)
     weir_plan_destroy(plan);
     close_job(&j);
 }
+
+/* Runs from each place three times and checks the values. Returns how many runs were launches of
+ * the plan's graph, of which the caller's lane must have so many cores. */
+static int run_on_cores(const struct fake_control *fake, struct job *j, weir_plan *plan, int cores)
+{
+    char nodes[4096], want[40];
+    int launches = 0;
+
+    snprintf(want, sizeof want, "softmax %d of 1+%d ", ROWS, cores);
+    for (int i = 0; i < 3 * PLACES; i++) {
+        fake->watch();
+        CHECK_OK(run(j, plan, i / 3, (i / 3 + 1) % PLACES));
+        CHECK_OK(weir_stream_sync(j->s));
+        fake->launched(nodes, sizeof nodes);
+        if (called(fake, "cuGraphLaunch") && strstr(nodes, "softmax")) { /* others time products */
+            launches++;
+            for (const char *at = nodes; (at = strstr(at, "softmax")); at++)
+                CHECK(!strncmp(at, want, strlen(want)));
+        }
+        check_place(j, i / 3, (i / 3 + 1) % PLACES);
+    }
+    return launches;
+}
+
+TEST(cuda_patches, a_core_limit_that_is_new_holds_for_every_node)
+{
+    const struct fake_control *fake = use_fake();
+
+    for (int two = 0; two < 2; two++) {
+        struct job j;
+        weir_plan *plan;
+
+        open_job(&j);
+        plan = compile(&j, two);
+        warm_up(&j, plan);
+        test_note("%d lanes, limited", 1 + two);
+        CHECK_OK(weir_stream_set_limit(j.s, (weir_cores){16, 16}));
+        CHECK_GT(run_on_cores(fake, &j, plan, 16), 0);
+        test_note("%d lanes, free again", 1 + two);
+        weir_stream_reset_limit(j.s);
+        CHECK_GT(run_on_cores(fake, &j, plan, 132), 0);
+        weir_plan_destroy(plan);
+        close_job(&j);
+    }
+}
+
+/* A capture fails that has noted its nodes; the next has a limit and notes none. */
+TEST(cuda_patches, nodes_of_a_capture_that_failed_are_not_replaced_later)
+{
+    const struct fake_control *fake = use_fake();
+    struct job j;
+    weir_plan *plan;
+    weir_stream *s;
+
+    open_job(&j);
+    plan = compile(&j, false);
+    CHECK_OK(weir_stream_create(j.dev, NULL, &s));
+    fake->lack_memory("cuStreamEndCapture");
+    CHECK(weir_plan_run(plan, s, &j.in[0], 1, j.out[0], 2) != WEIR_OK);
+    fake->lack_memory(NULL);
+    CHECK_OK(weir_stream_destroy(s)); /* and with it its error */
+    CHECK_OK(weir_stream_set_limit(j.s, (weir_cores){16, 16}));
+    CHECK_OK(weir_fill(j.out[0][0], 0)); /* the GPU is divided before the capture, not in it */
+    CHECK_OK(run(&j, plan, 0, 0));
+    CHECK_OK(weir_stream_sync(j.s));
+    weir_stream_reset_limit(j.s);
+    CHECK_GT(run_on_cores(fake, &j, plan, 132), 0);
+    weir_plan_destroy(plan);
+    close_job(&j);
+}
+
+/* A graph that has followed changes is to be made anew, for which there is no memory. */
+TEST(cuda_patches, a_graph_that_cannot_be_made_anew_is_updated)
+{
+    const struct fake_control *fake = use_fake();
+    struct job j;
+    weir_plan *plan;
+
+    open_job(&j);
+    plan = compile(&j, false);
+    warm_up(&j, plan);
+    fake->lack_memory("cuGraphInstantiateWithFlags");
+    CHECK_OK(weir_stream_set_limit(j.s, (weir_cores){16, 16}));
+    CHECK_GT(run_on_cores(fake, &j, plan, 16), 0);
+    fake->lack_memory(NULL);
+    weir_plan_destroy(plan);
+    close_job(&j);
+}

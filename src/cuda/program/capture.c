@@ -308,6 +308,9 @@ weir_status weir__cuda_program_graph(struct weir__program *p, char *into, bool m
     *out = NULL;
     if (!(c.lanes = weir__calloc((size_t)p->nlanes, sizeof *c.lanes)))
         return weir__fail_nomem("making a plan of %d lanes", p->nlanes);
+    /* A capture that failed may have left nodes that are gone. */
+    for (int i = 0; i < p->norder && c.notes; i++)
+        weir__cuda_item_at(p, p->order[i])->noted.n = 0;
     if (!(st = new_stream(&c, NULL, 0, &origin)) &&
         !(st = weir__cuda_check(p->dev, cu->capture_begin(origin, CU_CAPTURE_RELAXED), "a plan"))) {
         weir__cu_result ended;

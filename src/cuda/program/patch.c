@@ -192,6 +192,12 @@ static weir_status patch_item(struct weir__program *p, int lane, struct weir__cu
 
 /* ---- all that have changed ---- */
 
+/* Its node was captured on all cores, and a node keeps its cores. */
+static bool has_limit(const struct weir__program *p, const struct weir__kernel *k)
+{
+    return k->engine <= WEIR_ENGINE_MIX && k->cores < p->dev->cores.total;
+}
+
 static bool pays(const struct weir__program *p)
 {
     int patches = 0, launches = 0;
@@ -202,7 +208,7 @@ static bool pays(const struct weir__program *p)
         launches += item->is_wait || !item->kernel.fn ? 0 : LAUNCH;
         if (!item->changed || !item->kernel.fn)
             continue;
-        if (!item->nodes.n || item->kernel.code != item->code) {
+        if (!item->nodes.n || item->kernel.code != item->code || has_limit(p, &item->kernel)) {
             weir__log(WEIR_LOG_DEBUG, "the graph of a plan cannot follow node '%s'",
                       item->kernel.name);
             return false;

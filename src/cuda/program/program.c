@@ -138,25 +138,39 @@ weir_status weir__cuda_program_update(struct weir__program *p, int lane, int ite
 
 /* ---- the graph ---- */
 
+/* Makes *g anew from the graph, which it takes over. If that fails *g stays as it was, and the
+ * graph the caller's. */
 static weir_status instantiate(struct weir__program *p, struct weir__cuda_graph *g,
                                weir__cu_graph graph)
 {
+    weir__cu_exec exec;
     weir_status st =
-        weir__cuda_check(p->dev, p->dev->api->cu.graph_instantiate(&g->exec, graph, 0), "a plan");
+        weir__cuda_check(p->dev, p->dev->api->cu.graph_instantiate(&exec, graph, 0), "a plan");
 
     if (st)
-        g->exec = NULL;
-    return st;
+        return st;
+    drop_graph(p, g);
+    g->exec = exec;
+    g->graph = graph;
+    return WEIR_OK;
 }
 
-/* Nodes can be named by the graph that the executable one was made of, not by those that it was
- * updated with. */
-static void forget_nodes(struct weir__program *p)
+/* Gives the plain graph's nodes what the nodes of `graph` do, which it takes over; false if its
+ * edges are others. Nodes can be named by the graph that the executable one was made of, not by
+ * those that it was updated with. */
+static bool update_plain(struct weir__program *p, weir__cu_graph graph)
 {
+    const struct weir__cu *cu = &p->dev->api->cu;
+    struct weir__cu_update result;
+
+    if (!p->plain.exec || cu->exec_update(p->plain.exec, graph, &result))
+        return false;
     if (p->plain.graph)
-        p->dev->api->cu.graph_destroy(p->plain.graph);
+        cu->graph_destroy(p->plain.graph);
     p->plain.graph = NULL;
+    cu->graph_destroy(graph);
     weir__cuda_nodes_take(p, false);
+    return true;
 }
 
 static bool is_launch_pending(const struct weir__program *p)
@@ -165,24 +179,22 @@ static bool is_launch_pending(const struct weir__program *p)
 }
 
 /* A graph that has followed changes is made anew, unless it runs: after an update it could not
- * follow any more. */
+ * follow any more. It is updated all the same if there is no memory for another. */
 static weir_status use_plain(struct weir__program *p, weir__cu_graph graph)
 {
-    const struct weir__cu *cu = &p->dev->api->cu;
-    struct weir__cu_update result;
-    weir_status st = WEIR_OK;
+    bool anew = p->npatched && !is_launch_pending(p);
+    weir_status st;
 
-    bool anew = !p->plain.exec || (p->npatched && !is_launch_pending(p));
-
-    if (!anew && !cu->exec_update(p->plain.exec, graph, &result)) {
-        forget_nodes(p);
-        cu->graph_destroy(graph);
+    if (!anew && update_plain(p, graph))
         return WEIR_OK;
-    }
-    drop_graph(p, &p->plain);
-    p->plain.graph = graph;
-    if (!(st = instantiate(p, &p->plain, graph)))
+    if (!(st = instantiate(p, &p->plain, graph))) {
         weir__cuda_nodes_take(p, true);
+    } else if (anew && update_plain(p, graph)) {
+        weir__hush();
+        st = WEIR_OK;
+    } else {
+        p->dev->api->cu.graph_destroy(graph);
+    }
     return st;
 }
 
@@ -190,9 +202,9 @@ static weir_status use_traced(struct weir__program *p, weir__cu_graph graph)
 {
     weir_status st;
 
-    drop_graph(p, &p->traced);
-    p->traced.graph = graph;
-    if ((st = instantiate(p, &p->traced, graph)) || (st = weir__cuda_find_marks(p)))
+    if ((st = instantiate(p, &p->traced, graph)))
+        p->dev->api->cu.graph_destroy(graph);
+    else if ((st = weir__cuda_find_marks(p)))
         drop_graph(p, &p->traced);
     return st;
 }

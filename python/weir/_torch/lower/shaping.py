@@ -125,9 +125,14 @@ def _has_open(node):
     return any(isinstance(s, torch.SymInt) for shape in shapes for s in shape)
 
 
-def _attends_safely(node):
-    causal = node.args[4] if len(node.args) > 4 else node.kwargs.get("is_causal")
-    return not causal or sizes(node, 0)[-2] == sizes(node, 1)[-2]
+def _attends_safely(at):
+    """Whether attention, whose argument `at` says that it is causal, has a query for each key."""
+
+    def test(node):
+        causal = node.args[at] if len(node.args) > at else node.kwargs.get("is_causal")
+        return not causal or sizes(node, 0)[-2] == sizes(node, 1)[-2]
+
+    return test
 
 
 def _rest_is_fixed(node):
@@ -161,9 +166,15 @@ def _nothing_is_open(node):
     return not _has_open(node)
 
 
+# weir's own operators of rows, or of a fixed number of results, take any number of rows.
+_FREE = "expert_choice expert_order expert_sum grouped_matmul ends_of_groups silu int_matmul".split()
+
 # Tests whether a lowering's decisions by size hold for all sizes; lowerings not listed make none.
 _SAFE = {
-    aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely(4),
+    aten._scaled_dot_product_flash_attention.default: _attends_safely(4),
+    aten._scaled_dot_product_efficient_attention.default: _attends_safely(6),
+    aten._scaled_dot_product_cudnn_attention.default: _attends_safely(6),
     aten.scatter_add.default: lambda node: sizes(node, 2) == sizes(node, 3),
     aten.scatter.src: lambda node: sizes(node, 2) == sizes(node, 3),
     aten.copy.default: _copies_safely,
@@ -192,7 +203,7 @@ _SAFE = {
             aten.slice_scatter.default,
             aten.select_scatter.default,
             aten.view_as_complex.default,
-            *kernels.OVERLOADS.values(),
+            *(overload for name, overload in kernels.OVERLOADS.items() if name not in _FREE),
         ),
         _nothing_is_open,
     ),
