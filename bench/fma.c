@@ -74,7 +74,7 @@ static double fma_portable(long steps)
 static double fma_run(long steps)
 {
 #if defined(__x86_64__)
-    int level = weir__x86_level();
+    int level = weir__x86_level(&weir__x86_here);
 
     if (level == 4)
         return fma_avx512(steps);

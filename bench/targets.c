@@ -4,12 +4,30 @@
 #include <string.h>
 
 /* Peers whose inputs and outputs have plain layouts, as weir's do. */
-#define MATRIX_PEERS "OpenBLAS|oneDNN: plain|oneDNN: reorders counted"
+#define MATRIX_PEERS "OpenBLAS|oneDNN: plain|oneDNN: reorders counted|PyTorch"
 /* The best form of each runtime and of weir: a graph built beforehand. */
 #define PLAN "weir: plan"
 #define SUBMITTERS "weir: 8 submitters"
 /* Queued first, then run: the time of the hop alone, without the calls that queue it. */
 #define QUEUED "weir: queued beforehand"
+
+#define ON_CORES(text, work, cores, name)                                    \
+    {                                                                        \
+        text ", " name, work "_t" cores, "weir", NULL, MATRIX_PEERS, true, 1 \
+    }
+/* As fast as the fastest peer. */
+#define PRODUCT_TARGETS(text, work)                                                 \
+    ON_CORES(text, work, "1", "1 core"), ON_CORES(text, work, "2", "2 cores"),      \
+        ON_CORES(text, work, "4", "4 cores"), ON_CORES(text, work, "8", "8 cores"), \
+        ON_CORES(text, work, "16", "16 cores")
+#define SUBMITTER_TARGETS(us)                                                        \
+    SUBMITTER_TARGET(us, "2"), SUBMITTER_TARGET(us, "4"), SUBMITTER_TARGET(us, "8"), \
+        SUBMITTER_TARGET(us, "16")
+#define SUBMITTER_TARGET(us, cores)                                          \
+    {                                                                        \
+        "64 chains of " us " us, 8 submitters to 1, " cores " cores",        \
+            "chains_64_" us "us_t" cores, SUBMITTERS, NULL, "weir", false, 1 \
+    }
 
 const struct bench_target bench_targets[] = {
     {"in-order chain", "chain", "weir", NULL, "oneTBB", false, 0.5},
@@ -26,6 +44,8 @@ const struct bench_target bench_targets[] = {
      1},
     {"64 chains, 8 submitters to 1, 16 cores", "chains_64_0us_t16", SUBMITTERS, NULL, "weir", false,
      1},
+    SUBMITTER_TARGETS("1"),
+    SUBMITTER_TARGETS("5"),
     /* Tasks fill 75 % of the cores' time, 85 % in a plan, and 50 % if they take 1 us. */
     {"64 chains of 5 us, queued, 2 cores, ns", "chains_64_5us_t2", "weir", NULL, NULL, false, 3333},
     {"64 chains of 5 us, plan, 2 cores, ns", "chains_64_5us_t2", PLAN, NULL, NULL, false, 2941},
@@ -64,8 +84,21 @@ const struct bench_target bench_targets[] = {
      2},
     {"pool, host waits for the second stream", "pool_mixed_second", "weir: host syncs", NULL, NULL,
      false, 0},
-    {"matmul f32 1000^3, 1 core", "matmul_f32_1000_t1", "weir", NULL, MATRIX_PEERS, true, 0.95},
-    {"matmul f32 1000^3, 2 cores", "matmul_f32_1000_t2", "weir", NULL, MATRIX_PEERS, true, 0.95},
+    PRODUCT_TARGETS("matmul f32 1000^3", "matmul_f32_1000"),
+    PRODUCT_TARGETS("matmul f32 2048^3", "matmul_f32_2048"),
+    PRODUCT_TARGETS("matmul f32 4096^3", "matmul_f32_4096"),
+    PRODUCT_TARGETS("matmul bf16 1000^3", "matmul_bf16_1000"),
+    PRODUCT_TARGETS("matmul bf16 2048^3", "matmul_bf16_2048"),
+    PRODUCT_TARGETS("matmul bf16 4096^3", "matmul_bf16_4096"),
+    PRODUCT_TARGETS("matmul f16 1000^3", "matmul_f16_1000"),
+    PRODUCT_TARGETS("matmul f16 2048^3", "matmul_f16_2048"),
+    PRODUCT_TARGETS("matmul f16 4096^3", "matmul_f16_4096"),
+    PRODUCT_TARGETS("matvec f32 4096", "matvec_f32_4096"),
+    PRODUCT_TARGETS("matvec bf16 4096", "matvec_bf16_4096"),
+    PRODUCT_TARGETS("matvec f16 4096", "matvec_f16_4096"),
+    PRODUCT_TARGETS("attention f32 16 x 1024 x 64", "attention_f32_1024"),
+    PRODUCT_TARGETS("attention bf16 16 x 1024 x 64", "attention_bf16_1024"),
+    PRODUCT_TARGETS("attention f16 16 x 1024 x 64", "attention_f16_1024"),
     {"conv2d, 1 core", "conv2d_t1", "weir", NULL, MATRIX_PEERS, true, 0.95},
     {"conv2d, 2 cores", "conv2d_t2", "weir", NULL, MATRIX_PEERS, true, 0.95},
     {"add 1000x1000, 1 core", "add_1000x1000_t1", "weir", NULL, "machine: memcpy", true, 0.9},

@@ -5,6 +5,7 @@
  * of them alike. Each turn runs in its own process and writes JSON lines (bench/harness.h) to a
  * temporary file. */
 #include "../bench/report.h"
+#include "bench/products.h"
 #include "bench/weir/works.h"
 #include "commands.h"
 #include "progress.h"
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, ROUNDS_QUICK = 2, MAX_PEERS = 32, MAX_WORKS = 128, MAX_NAME = 48 };
+enum { ROUNDS = 5, ROUNDS_QUICK = 2, MAX_PEERS = 32, MAX_WORKS = 256, MAX_NAME = 48 };
 
 static const struct bench_case weir_cases[] = {
     {"chain", 2, weir__bench_chain},
@@ -37,7 +38,9 @@ static const struct bench_case weir_cases[] = {
     {"pool_mixed", 1, weir__bench_pool_mixed},
     {"pool_mixed_second", 1, weir__bench_pool_second},
     {"pool_small", 1, weir__bench_pool_small},
-    BENCH_ON_CORES("matmul_f32_1000", weir__bench_matmul),
+    BENCH_MATMULS(weir__bench_product),
+    BENCH_MATVECS(weir__bench_product),
+    BENCH_ATTENTIONS(weir__bench_attention),
     BENCH_ON_CORES("conv2d", weir__bench_conv2d),
     BENCH_ON_CORES("add_1000x1000", weir__bench_add),
     {"streams_auto", 2, weir__bench_auto},

@@ -3,7 +3,7 @@
  * Forms: "plain" computes on row-major data. "reorders counted" lets oneDNN
  * choose its layouts and counts the time of the reorders. The form with layouts
  * chosen beforehand is printed too, but no target compares with it. */
-#include "../harness.h"
+#include "../products.h"
 
 #include <dnnl.h>
 #include <omp.h>
@@ -49,14 +49,18 @@ static dnnl_memory_desc_t any_desc(int ndims, const dnnl_dims_t dims)
 
 static dnnl_memory_t make_memory(const dnnl_memory_desc_t *md)
 {
-    size_t count = dnnl_memory_desc_get_size(md) / sizeof(float);
+    size_t bytes = dnnl_memory_desc_get_size(md);
     dnnl_memory_t mem;
     void *data;
 
     check(dnnl_memory_create(&mem, md, engine, DNNL_MEMORY_ALLOCATE), "memory");
     check(dnnl_memory_get_data_handle(mem, &data), "data");
-    for (size_t i = 0; i < count; i++)
-        ((float *)data)[i] = (float)(i % 13) - 6;
+    if (md->data_type == dnnl_f32)
+        for (size_t i = 0; i < bytes / sizeof(float); i++)
+            ((float *)data)[i] = (float)(i % 13) - 6;
+    else /* small numbers in both types of 16 bits */
+        for (size_t i = 0; i < bytes / sizeof(uint16_t); i++)
+            ((uint16_t *)data)[i] = (uint16_t)(0x3c00 + i % 13);
     return mem;
 }
 
@@ -114,12 +118,13 @@ static double once(void *ctx)
 /* A primitive of two inputs and one output whose layouts it chose itself, with
  * the reorders from and to plain ones where asked. */
 static void measure_own_layout(const struct bench *b, const char *subject, const void *op_desc,
-                               const dnnl_memory_desc_t plain[3], double amount, bool reorders)
+                               const dnnl_memory_desc_t plain[3], const struct bench_product *what,
+                               bool reorders)
 {
     static const int arg[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     static const dnnl_query_t query[3] = {dnnl_query_src_md, dnnl_query_weights_md,
                                           dnnl_query_dst_md};
-    struct work w = {.amount = amount};
+    struct work w = {.amount = what->amount};
     dnnl_primitive_desc_t pd;
     dnnl_memory_t own[3], user[3];
     struct step *s;
@@ -141,23 +146,43 @@ static void measure_own_layout(const struct bench *b, const char *subject, const
         add_arg(s, arg[i], own[i]);
     if (moves[2])
         add_reorder(&w, own[2], user[2]);
-    bench_sample(b, subject, "GFLOP/s", 3, once, &w);
+    bench_product_sample(b, subject, what, once, &w);
 }
 
+static dnnl_memory_desc_t desc_of(const struct bench_product *p, const dnnl_dims_t dims,
+                                  dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t md;
+    dnnl_data_type_t type = !strcmp(p->type, "f32")    ? dnnl_f32
+                            : !strcmp(p->type, "bf16") ? dnnl_bf16
+                                                       : dnnl_f16;
+
+    check(dnnl_memory_desc_init_by_tag(&md, 2, dims, type, tag), "desc");
+    return md;
+}
+
+/* Also a product of one row with a matrix. */
 static void matmul(struct bench *b)
 {
-    static const dnnl_dims_t dims = {1000, 1000};
-    dnnl_memory_desc_t plain = plain_desc(2, dims), any = any_desc(2, dims);
-    const dnnl_memory_desc_t user[3] = {plain, plain, plain};
+    struct bench_product p = bench_product_of(b->work);
+    dnnl_dims_t square = {p.size, p.size};
+    dnnl_dims_t rows = {strcmp(p.op, "matvec") ? p.size : 1, p.size};
+    dnnl_memory_desc_t few = desc_of(&p, rows, dnnl_ab), plain = desc_of(&p, square, dnnl_ab);
+    dnnl_memory_desc_t any = desc_of(&p, square, dnnl_format_tag_any);
+    const dnnl_memory_desc_t user[3] = {few, plain, few};
     dnnl_matmul_desc_t desc;
-    double flops = 2e9;
+    dnnl_primitive_desc_t pd;
 
     start(b);
-    check(dnnl_matmul_desc_init(&desc, &plain, &plain, NULL, &plain), "matmul");
-    measure_own_layout(b, "oneDNN: plain", &desc, user, flops, false);
-    check(dnnl_matmul_desc_init(&desc, &plain, &any, NULL, &plain), "matmul");
-    measure_own_layout(b, "oneDNN: reorders counted", &desc, user, flops, true);
-    measure_own_layout(b, "oneDNN: packed beforehand", &desc, user, flops, false);
+    check(dnnl_matmul_desc_init(&desc, &few, &plain, NULL, &few), "matmul");
+    if (dnnl_primitive_desc_create(&pd, &desc, NULL, engine, NULL)) {
+        bench_skip(b, "this oneDNN has no such product on this processor");
+        return;
+    }
+    measure_own_layout(b, "oneDNN: plain", &desc, user, &p, false);
+    check(dnnl_matmul_desc_init(&desc, &few, &any, NULL, &few), "matmul");
+    measure_own_layout(b, "oneDNN: reorders counted", &desc, user, &p, true);
+    measure_own_layout(b, "oneDNN: packed beforehand", &desc, user, &p, false);
 }
 
 /* 10x32x32x32 with 32x32x3x3, padding 1. */
@@ -168,7 +193,7 @@ static void conv2d(struct bench *b)
     const dnnl_memory_desc_t user[3] = {plain_desc(4, data), plain_desc(4, filter),
                                         plain_desc(4, data)};
     dnnl_memory_desc_t any_data = any_desc(4, data), any_filter = any_desc(4, filter);
-    double flops = 2.0 * 10 * 32 * 32 * 32 * 32 * 9;
+    struct bench_product what = {.amount = 2.0 * 10 * 32 * 32 * 32 * 32 * 9, .unit = "GFLOP/s"};
     dnnl_convolution_desc_t desc;
 
     start(b);
@@ -176,13 +201,13 @@ static void conv2d(struct bench *b)
                                              &user[0], &user[1], NULL, &user[2], strides, padding,
                                              padding),
           "convolution");
-    measure_own_layout(b, "oneDNN: plain", &desc, user, flops, false);
+    measure_own_layout(b, "oneDNN: plain", &desc, user, &what, false);
     check(dnnl_convolution_forward_desc_init(&desc, dnnl_forward_inference, dnnl_convolution_auto,
                                              &any_data, &any_filter, NULL, &any_data, strides,
                                              padding, padding),
           "convolution");
-    measure_own_layout(b, "oneDNN: reorders counted", &desc, user, flops, true);
-    measure_own_layout(b, "oneDNN: blocked beforehand", &desc, user, flops, false);
+    measure_own_layout(b, "oneDNN: reorders counted", &desc, user, &what, true);
+    measure_own_layout(b, "oneDNN: blocked beforehand", &desc, user, &what, false);
 }
 
 static void add(struct bench *b)
@@ -207,7 +232,8 @@ static void add(struct bench *b)
 int main(int argc, char **argv)
 {
     static const struct bench_case cases[] = {
-        BENCH_ON_CORES("matmul_f32_1000", matmul),
+        BENCH_MATMULS(matmul),
+        BENCH_MATVECS(matmul),
         BENCH_ON_CORES("conv2d", conv2d),
         BENCH_ON_CORES("add_1000x1000", add),
     };

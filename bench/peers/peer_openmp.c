@@ -3,6 +3,7 @@
 #include "gemm.h"
 
 #include <omp.h>
+#include <stdio.h>
 
 #ifdef __clang__
 #define SUBJECT "LLVM OpenMP"
@@ -188,6 +189,43 @@ static void overlap(struct bench *b)
 }
 #endif
 
+/* ---- 64 chains ---- */
+
+static double chain_task_ns;
+
+static void submit_chains(void)
+{
+    static char queue[BENCH_CHAINS]; /* only addresses count */
+    double ns = chain_task_ns;
+
+    for (int i = 0; i < BENCH_CHAIN_TASKS; i++)
+        for (int k = 0; k < BENCH_CHAINS; k++) {
+#pragma omp task depend(inout : queue[k]) firstprivate(ns)
+            {
+                queue[k]++;
+                if (ns > 0)
+                    bench_spin_ns(ns);
+            }
+        }
+#pragma omp taskwait
+}
+
+static double chains_once(void *ctx)
+{
+    const struct bench *b = ctx;
+
+    return in_team_of(b->threads, submit_chains, BENCH_CHAINS * BENCH_CHAIN_TASKS);
+}
+
+static void chains_64(struct bench *b)
+{
+    int us = 0;
+
+    sscanf(b->work, "chains_64_%dus", &us);
+    chain_task_ns = us * 1000.0;
+    bench_sample(b, SUBJECT, "ns", us ? 1 : 3, chains_once, b);
+}
+
 static void idle(struct bench *b)
 {
     in_team(submit_waits, WAITS);
@@ -203,6 +241,10 @@ int main(int argc, char **argv)
         {"pingpong", 2, pingpong},
         {"fork_join_8", 2, fork_join},
         {"submit_wait", 2, submit_wait},
+        BENCH_ON_CORES("chains_64_0us", chains_64),
+        BENCH_ON_CORES("chains_64_1us", chains_64),
+        BENCH_ON_CORES("chains_64_5us", chains_64),
+        BENCH_ON_CORES("chains_64_20us", chains_64),
 #ifdef PEER_OPENBLAS
         {"overlap_matmul", 2, overlap},
 #endif

@@ -1,4 +1,4 @@
-/* Real operators: matmul, convolution, addition, and two streams side by side. */
+/* Real operators: convolution, addition, and two streams of matmuls side by side. */
 #include "bench/weir/works.h"
 
 enum {
@@ -88,24 +88,6 @@ static struct operands make_operands(const struct bench *b, int ndim, const int6
     o.out = make_tensor(b, stream, ndim, shape_x);
     weir__bench_must(b, weir_stream_sync(stream));
     return o;
-}
-
-static double matmul_once(void *ctx)
-{
-    const struct operands *o = ctx;
-    double start = bench_now_ns();
-
-    weir__bench_must(o->b, weir_matmul_into(o->x, o->y, o->out));
-    weir__bench_must(o->b, weir_stream_sync(o->stream));
-    return 2e9 / (bench_now_ns() - start);
-}
-
-void weir__bench_matmul(struct bench *b)
-{
-    static const int64_t shape[2] = {1000, 1000};
-    struct operands o = make_operands(b, 2, shape, shape);
-
-    bench_sample(b, "weir", "GFLOP/s", 3, matmul_once, &o);
 }
 
 static double conv2d_once(void *ctx)

@@ -46,9 +46,12 @@ void weir__bench_pool_second(struct bench *b);
 
 /* kernels.c: real operators; b->threads is the number of cores. */
 void weir__bench_overlap(struct bench *b);
-void weir__bench_matmul(struct bench *b);
 void weir__bench_conv2d(struct bench *b);
 void weir__bench_add(struct bench *b);
+
+/* products.c: b->work gives the type, the size and the number of cores. */
+void weir__bench_product(struct bench *b);
+void weir__bench_attention(struct bench *b);
 
 /* comm.c: b->work gives the collective and its bytes. */
 void weir__bench_collective(struct bench *b);

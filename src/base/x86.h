@@ -1,28 +1,28 @@
-/* The x86-64 level that both the processor and the operating system support.
+/* What an x86-64 processor and the operating system support.
  *
  * It uses cpuid directly: no compiler's list of feature names covers all of x86-64-v3, and
- * __builtin_cpu_supports needs libgcc, which not every toolchain links.
+ * __builtin_cpu_supports needs libgcc, which not every toolchain links. The functions ask through
+ * a struct weir__x86, so that tests can decide the answers.
  */
 #ifndef WEIR_BASE_X86_H
 #define WEIR_BASE_X86_H
 
-#if defined(__x86_64__)
-#include <cpuid.h>
 #include <stdbool.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-/* Returns a bit mask of the register sets that the operating system saves (XCR0). */
-static inline unsigned weir__x86_saved(void)
-{
-    unsigned low, high;
+struct weir__x86 {
+    /* Writes registers a, b, c and d of the leaf; false if the processor has no such leaf. */
+    bool (*cpuid)(unsigned leaf, unsigned sub, unsigned out[4]);
+    /* Returns a bit mask of the register sets that the operating system saves (XCR0). */
+    unsigned (*saved)(void);
+    /* Requests the permission to use tiles. Linux saves the tile registers only for processes that
+     * request it, and may refuse: no memory for larger signal stacks, or a seccomp filter. */
+    bool (*grants_tiles)(void);
+};
 
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return low;
-}
+enum { WEIR__X86_A, WEIR__X86_B, WEIR__X86_C, WEIR__X86_D };
 
 /* Returns 4 for x86-64-v4, 3 for v3, 1 for everything else. */
-static inline int weir__x86_level(void)
+static inline int weir__x86_level(const struct weir__x86 *x)
 {
     enum {
         FMA_MOVBE_OSXSAVE_F16C = 1 << 12 | 1 << 22 | 1 << 27 | 1 << 29, /* leaf 1, c */
@@ -32,72 +32,97 @@ static inline int weir__x86_level(void)
         MASKS_ZMM = 1 << 5 | 1 << 6 | 1 << 7,
     };
     const unsigned f_dq_cd_bw_vl = 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31;
-    unsigned a, b, c, d, saved;
+    unsigned r[4], saved;
 
-    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & FMA_MOVBE_OSXSAVE_F16C) != FMA_MOVBE_OSXSAVE_F16C ||
-        ((saved = weir__x86_saved()) & XMM_YMM) != XMM_YMM)
+    if (!x->cpuid(1, 0, r) || (r[WEIR__X86_C] & FMA_MOVBE_OSXSAVE_F16C) != FMA_MOVBE_OSXSAVE_F16C ||
+        ((saved = x->saved()) & XMM_YMM) != XMM_YMM)
         return 1;
-    if (!__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & LZCNT))
+    if (!x->cpuid(0x80000001, 0, r) || !(r[WEIR__X86_C] & LZCNT))
         return 1;
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & BMI_AVX2_BMI2) != BMI_AVX2_BMI2)
+    if (!x->cpuid(7, 0, r) || (r[WEIR__X86_B] & BMI_AVX2_BMI2) != BMI_AVX2_BMI2)
         return 1;
-    return (b & f_dq_cd_bw_vl) == f_dq_cd_bw_vl && (saved & MASKS_ZMM) == MASKS_ZMM ? 4 : 3;
+    return (r[WEIR__X86_B] & f_dq_cd_bw_vl) == f_dq_cd_bw_vl && (saved & MASKS_ZMM) == MASKS_ZMM
+               ? 4
+               : 3;
 }
 
 /* True if a processor of level 4 has AVX-512 BF16. */
-static inline bool weir__x86_has_bf16(void)
+static inline bool weir__x86_has_bf16(const struct weir__x86 *x)
 {
-    unsigned a, b, c, d;
+    unsigned r[4];
 
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a & 1 << 5;
+    return x->cpuid(7, 1, r) && r[WEIR__X86_A] & 1 << 5;
 }
 
 /* True if a processor of level 4 has AVX-512 VNNI. */
-static inline bool weir__x86_has_vnni(void)
+static inline bool weir__x86_has_vnni(const struct weir__x86 *x)
 {
-    unsigned a, b, c, d;
+    unsigned r[4];
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & 1 << 11;
+    return x->cpuid(7, 0, r) && r[WEIR__X86_C] & 1 << 11;
 }
 
-/* True if the processor has AMX with bf16 and this process may use it. Linux saves the tile
- * registers only for processes that request permission, which this function does. */
-static inline bool weir__x86_takes_amx(void)
+/* True if the processor has AMX with bf16 and this process may use it. Requests the permission, but
+ * only if the rest is there. */
+static inline bool weir__x86_takes_amx(const struct weir__x86 *x)
 {
     enum {
         AMX_BF16_TILE = 1 << 22 | 1 << 24, /* leaf 7, d */
         TILE_CONFIG_DATA = 1 << 17 | 1 << 18,
-        REQUEST_PERMISSION = 0x1023, /* arch_prctl */
-        TILE_DATA = 18,
     };
-    unsigned a, b, c, d;
+    unsigned r[4];
 
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_BF16_TILE) == AMX_BF16_TILE &&
-           (weir__x86_saved() & TILE_CONFIG_DATA) == TILE_CONFIG_DATA &&
-           !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
+    return x->cpuid(7, 0, r) && (r[WEIR__X86_D] & AMX_BF16_TILE) == AMX_BF16_TILE &&
+           (x->saved() & TILE_CONFIG_DATA) == TILE_CONFIG_DATA && x->grants_tiles();
+}
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline bool weir__x86_cpuid(unsigned leaf, unsigned sub, unsigned out[4])
+{
+    return __get_cpuid_count(leaf, sub, &out[0], &out[1], &out[2], &out[3]);
+}
+
+/* Call it only if cpuid says that the system has set OSXSAVE. */
+static inline unsigned weir__x86_saved(void)
+{
+    unsigned low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static inline bool weir__x86_grants_tiles(void)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+    return !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA);
 }
 #else
-#include <stdbool.h>
-
-static inline int weir__x86_level(void)
+static inline bool weir__x86_cpuid(unsigned leaf, unsigned sub, unsigned out[4])
 {
-    return 1;
-}
-
-static inline bool weir__x86_has_bf16(void)
-{
+    (void)leaf;
+    (void)sub;
+    (void)out;
     return false;
 }
 
-static inline bool weir__x86_has_vnni(void)
+static inline unsigned weir__x86_saved(void)
 {
-    return false;
+    return 0;
 }
 
-static inline bool weir__x86_takes_amx(void)
+static inline bool weir__x86_grants_tiles(void)
 {
     return false;
 }
 #endif
+
+/* This machine. */
+static const struct weir__x86 weir__x86_here = {weir__x86_cpuid, weir__x86_saved,
+                                                weir__x86_grants_tiles};
 
 #endif

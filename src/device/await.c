@@ -91,9 +91,7 @@ weir_status weir__stream_mark(weir_stream *s, struct weir__mark *out)
 
     waits = s->deferred.stream;
     if (weir__unlikely(alone) && (waits || s->shared)) {
-        weir__stream_unlock(s, true);
-        weir__device_lock(dev);
-        alone = false;
+        weir__stream_lock_device(s, &alone);
         waits = s->deferred.stream;
     }
     st = weir__stream_queue_deferred(s);

@@ -6,13 +6,20 @@ weir_status weir_buffer_alloc(weir_stream *s, size_t size, weir_buffer **out)
 {
     weir_device *dev;
     uint64_t before;
-    bool queued;
+    bool queued, alone;
     weir_status st;
 
     WEIR__NEED(s, "stream");
     WEIR__NEED(out, "out");
     dev = s->dev;
-    weir__device_lock(dev);
+    alone = weir__stream_lock(s);
+    if (weir__unlikely(alone)) {
+        if ((*out = weir__stream_alloc(s, size))) {
+            weir__stream_unlock(s, true);
+            return WEIR_OK;
+        }
+        weir__stream_lock_device(s, &alone);
+    }
     before = weir__stream_submitted(s);
     st = weir__pool_alloc(&dev->pool, s->slot, size, out);
     /* The pool may have queued a wait on `s`, and poisoning of freed bytes on any stream. */
@@ -63,13 +70,19 @@ weir_status weir_buffer_used_on(weir_buffer *b, weir_stream *s)
 void weir_buffer_free(weir_buffer *b)
 {
     weir_device *dev;
+    weir_stream *owner;
+    bool alone;
 
     if (!b)
         return;
     dev = device_of(b);
-    weir__device_lock(dev);
-    weir__pool_free(&dev->pool, b);
-    weir__device_unlock(dev);
+    owner = weir__device_owner(dev, b);
+    alone = weir__stream_lock(owner);
+    if (weir__unlikely(alone) && !weir__stream_free(owner, b))
+        weir__stream_lock_device(owner, &alone);
+    if (weir__likely(!alone))
+        weir__pool_free(&dev->pool, b);
+    weir__stream_unlock(owner, alone);
     if (dev->pool.poison)
         dev->driver->kick(dev);
 }

@@ -46,6 +46,17 @@ size_t weir_driver_list(weir_driver_info *out, size_t size, size_t max)
 
 static bool all_done(weir_device *dev);
 
+/* Frees records that are linked by their first word. */
+static void free_records(void *first)
+{
+    while (first) {
+        void *next = *(void **)first;
+
+        weir__free(first);
+        first = next;
+    }
+}
+
 static void free_streams(weir_device *dev)
 {
     for (unsigned i = 0; i < dev->nstreams; i++) {
@@ -53,9 +64,13 @@ static void free_streams(weir_device *dev)
         weir__clock_fini(&dev->streams[i]->clock);
         weir__clock_fini(&dev->streams[i]->retired_at);
         weir__clock_fini(&dev->streams[i]->taken);
+        free_records(dev->streams[i]->spare_tensors);
         weir__free(dev->streams[i]);
     }
-    weir__free(dev->streams);
+    for (struct weir__stream_table *t = dev->table, *smaller; t; t = smaller) {
+        smaller = t->smaller;
+        weir__free(t);
+    }
     for (unsigned i = 0; i < dev->ntags; i++)
         weir__free(dev->tags[i].name);
     weir__free(dev->tags);
@@ -239,17 +254,6 @@ static weir_status refuse_close(weir_device *dev)
                       "%d graph(s) and plan(s), and %s of buffers are still held",
                       dev->props.name, dev->tensors_live - (size_t)tagged, dev->events_live, tagged,
                       atomic_load(&dev->graphs_live), weir__size(dev->pool.stats.allocated).text);
-}
-
-/* Frees records that are linked by their first word. */
-static void free_records(void *first)
-{
-    while (first) {
-        void *next = *(void **)first;
-
-        weir__free(first);
-        first = next;
-    }
 }
 
 weir_status weir_device_close(weir_device *dev)

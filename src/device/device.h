@@ -18,6 +18,22 @@
  *
  * All four accesses are sequentially consistent. per_stream is written under the device lock only.
  * The model is tests/model/per_stream.pml.
+ *
+ * Launches that allocate their result, and frees, need no more than a stream's lock either, as long
+ * as the block is or becomes one of the stream's recent blocks (memory/pool.h). The lock is that of
+ * the block's owner, whichever thread frees it:
+ *
+ *   what                      who may write it without the device lock
+ *   recent blocks             the holder of their stream's lock
+ *   state and size of a       the holder of its owner's lock; the owner does not change
+ *   block in use
+ *   its fence of stream u     the holder of u's lock; a block with fences of other streams
+ *                             than its owner is freed under the device lock
+ *   idle lists, statistics,   nobody: differences are kept with the stream (S), and added
+ *   counts of the device      after the launches in progress, when per_stream is cleared;
+ *                             so they are 0 while it is clear
+ *
+ * The model is tests/model/recent.pml.
  */
 #ifndef WEIR_DEVICE_DEVICE_H
 #define WEIR_DEVICE_DEVICE_H
@@ -51,6 +67,9 @@ struct weir_stream {
     struct weir__limit limit; /* 0: the device's limit applies */
     struct weir__race_name race;
     struct weir__spin lock;     /* taken by launches while dev->per_stream is set */
+    void *spare_tensors;        /* (S) records, linked by their first word */
+    unsigned nspare_tensors;    /* (S) */
+    int64_t tensors_more;       /* (S) to be added to dev->tensors_live */
     struct weir__mark deferred; /* (L) a wait that is not queued yet; stream NULL: no such wait */
     struct weir__clock clock;   /* (L) clock.seq[slot] is the last command queued */
     struct weir__clock taken; /* (L) for each stream, up to which command this stream has taken its
@@ -102,6 +121,13 @@ struct weir__tag {
     weir_stream *stream;
 };
 
+/* Streams by slot. A larger table replaces a full one, which stays until the device closes: threads
+ * that hold no lock may still read it. */
+struct weir__stream_table {
+    struct weir__stream_table *smaller;
+    weir_stream *at[];
+};
+
 /* An object that could not be freed because its work did not end in time. The device frees it when
  * the device closes, because all work has completed then. */
 struct weir__leftover {
@@ -134,7 +160,8 @@ struct weir_device {
     _Alignas(WEIR__LINE) struct weir__light_mutex lock;
     _Atomic bool per_stream; /* launches take the lock of their stream, not `lock` */
     unsigned found_held;     /* (L) launches that found `lock` held since per_stream was cleared */
-    weir_stream **streams;   /* (L) by slot */
+    weir_stream **streams;   /* (L) by slot: table->at */
+    _Atomic(struct weir__stream_table *) table;
     unsigned nstreams, cap_streams;
     weir_stream *default_stream;
     struct weir__tag *tags; /* (L) */
@@ -156,6 +183,7 @@ struct weir_device {
     struct weir__leftover *leftovers; /* (L) */
     size_t tensors_live;              /* (L) */
     void *spare_tensors;              /* (L) records, linked by their first word */
+    unsigned nspare_tensors;          /* (L) */
 };
 
 /* lock.c: clears per_stream and waits for launches that hold the lock of their stream. (L) */
@@ -179,6 +207,32 @@ static inline void weir__stream_unlock(weir_stream *s, bool alone)
         weir__spin_unlock(&s->lock);
     else
         weir__device_unlock(s->dev);
+}
+
+/* Takes the device lock in place of the stream's, which this thread holds. */
+static inline void weir__stream_lock_device(weir_stream *s, bool *alone)
+{
+    weir__spin_unlock(&s->lock);
+    weir__device_lock(s->dev);
+    *alone = false;
+}
+/* Returns the stream that owns a block in use. Needs no lock. */
+static inline weir_stream *weir__device_owner(const weir_device *dev, const weir_buffer *block)
+{
+    return atomic_load_explicit(&dev->table, memory_order_acquire)->at[block->owner];
+}
+
+/* Allocate and free a block of the stream under its lock alone. NULL and false if the call needs
+ * the device lock; nothing has changed then. Traces record the bytes of the whole device. */
+static inline weir_buffer *weir__stream_alloc(weir_stream *s, size_t size)
+{
+    return weir__trace_on() || weir__race_on()
+               ? NULL
+               : weir__pool_take_recent(&s->dev->pool, s->slot, size);
+}
+static inline bool weir__stream_free(weir_stream *owner, weir_buffer *block)
+{
+    return !weir__trace_on() && weir__pool_give_recent(&owner->dev->pool, block);
 }
 
 static inline bool weir__device_can(const weir_device *dev, enum weir__capability what)

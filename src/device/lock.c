@@ -12,6 +12,11 @@ void weir__device_end_per_stream(weir_device *dev)
     for (unsigned i = 0; i < dev->nstreams; i++)
         for (unsigned n = 1; atomic_load(&dev->streams[i]->lock.held); n++)
             n % 64 ? weir__relax() : weir__yield();
+    for (unsigned i = 0; i < dev->nstreams; i++) {
+        dev->tensors_live += (size_t)dev->streams[i]->tensors_more;
+        dev->streams[i]->tensors_more = 0;
+    }
+    weir__pool_add_recent_stats(&dev->pool);
 }
 
 /* Takes the device lock. True if it was held, for the HELD_BEFORE_PER_STREAM-th time or later. */

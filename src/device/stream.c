@@ -13,14 +13,15 @@ enum { MANY_STREAMS = 256 };
 static weir_status grow_streams(weir_device *dev)
 {
     unsigned cap = dev->cap_streams ? 2 * dev->cap_streams : 8;
-    weir_stream **streams = weir__calloc(cap, sizeof *streams);
+    struct weir__stream_table *table = weir__calloc(1, sizeof *table + cap * sizeof *table->at);
 
-    if (!streams)
+    if (!table)
         return weir__fail_nomem("allocating a table of %u streams", cap);
     if (dev->nstreams)
-        memcpy(streams, dev->streams, dev->nstreams * sizeof *streams);
-    weir__free(dev->streams);
-    dev->streams = streams;
+        memcpy(table->at, dev->streams, dev->nstreams * sizeof *table->at);
+    table->smaller = atomic_load_explicit(&dev->table, memory_order_relaxed);
+    atomic_store_explicit(&dev->table, table, memory_order_release);
+    dev->streams = table->at;
     dev->cap_streams = cap;
     return WEIR_OK;
 }

@@ -1,9 +1,10 @@
 /* Allocating and freeing: the common case, in which one stream reuses its own blocks. */
-#include "memory/pool.h"
+#include "memory/pool_recent.h"
 
 enum {
     PENDING_PER_HURRY = 8, /* hurrying for every block would break up the device's batches */
 };
+#define SCATTERED ((size_t)128 << 20) /* a pool of fewer bytes grows before it collects */
 
 /* ---- lists ---- */
 
@@ -312,6 +313,23 @@ static weir_status out_of_memory(struct weir__pool *pool, uint32_t slot, size_t 
     return st;
 }
 
+static weir_buffer *take_collected(struct weir__pool *pool, size_t size)
+{
+    weir_buffer *b;
+
+    weir__pool_collect(pool);
+    if ((b = take(pool, &pool->shared, size)))
+        pool->stats.reuse_stolen++;
+    return b;
+}
+
+/* True if most memory is idle, but in pieces of streams that do not request it: many streams have a
+ * few of every size. Collecting them reads all blocks, so the pool first grows to some size. */
+static bool is_scattered(const struct weir__pool *pool)
+{
+    return pool->stats.reserved >= SCATTERED && pool->stats.idle > pool->stats.reserved / 2;
+}
+
 /* Tries the slower sources of memory, cheapest first (docs/ARCHITECTURE.md, Memory). */
 static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t size,
                               weir_buffer **out)
@@ -331,15 +349,14 @@ static weir_status alloc_slow(struct weir__pool *pool, uint32_t slot, size_t siz
         pool->stats.reuse_completed++;
         return WEIR_OK;
     }
+    if (is_scattered(pool) && (*out = take_collected(pool, size)))
+        return WEIR_OK;
     if ((*out = grow(pool, arena, size))) {
         pool->stats.grown++;
         return WEIR_OK;
     }
-    weir__pool_collect(pool);
-    if ((*out = take(pool, &pool->shared, size))) {
-        pool->stats.reuse_stolen++;
+    if ((*out = take_collected(pool, size)))
         return WEIR_OK;
-    }
     if ((*out = weir__pool_take_ordered(pool, slot, size)))
         return WEIR_OK;
     pool->stats.host_syncs++;
@@ -387,19 +404,11 @@ static __attribute__((noinline)) weir_status alloc_listed(struct weir__pool *poo
 weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t asked,
                              weir_buffer **out)
 {
-    struct weir__recent *recent = &pool->arenas[slot]->recent;
-    size_t i = (asked - 1) / WEIR__POOL_GRAIN; /* out of range if asked is 0 */
-    weir_buffer *b = i < WEIR__RECENT_SIZES ? recent->first[i] : NULL;
+    weir_buffer *b = weir__recent_pop(pool, slot, asked);
 
     pool->collected = false;
     if (!b)
         return alloc_listed(pool, slot, asked, out);
-    recent->first[i] = b->list_next;
-    recent->count[i]--;
-    recent->total--;
-    b->after_seq = 0;
-    b->state = WEIR__USED;
-    b->asked = asked;
     pool->stats.idle -= b->size;
     pool->stats.allocated += b->size;
     if (pool->stats.allocated > pool->stats.peak_allocated)
@@ -429,20 +438,10 @@ weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *addres
     return WEIR_OK;
 }
 
-/* Makes the freed block, which has no open fences, recent. False if it is too large, or there are
- * enough recent blocks of its size. */
 static inline bool keep_recent(struct weir__pool *pool, weir_buffer *block)
 {
-    struct weir__recent *recent = &pool->arenas[block->owner]->recent;
-    size_t i = block->size / WEIR__POOL_GRAIN - 1;
-
-    if (i >= WEIR__RECENT_SIZES || pool->poison || recent->count[i] == WEIR__RECENT_BLOCKS)
+    if (!weir__recent_push(pool, block))
         return false;
-    block->state = WEIR__RECENT;
-    block->list_next = recent->first[i];
-    recent->first[i] = block;
-    recent->count[i]++;
-    recent->total++;
     pool->stats.idle += block->size;
     return true;
 }

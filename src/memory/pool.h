@@ -14,7 +14,8 @@
  * (weir__pool_list_kept) before a request searches beyond its own stream's lists, and before blocks
  * are counted or listed. So only the fast paths of allocation and free handle recent blocks.
  *
- * threads  none of this locks: callers hold the device lock.
+ * threads  none of this locks: callers hold the device lock. For weir__pool_take_recent and
+ *          weir__pool_give_recent the lock of the block's owner is enough (device/device.h).
  */
 #ifndef WEIR_MEMORY_POOL_H
 #define WEIR_MEMORY_POOL_H
@@ -112,6 +113,12 @@ struct weir__watch {
     weir_buffer *first, *last;
 };
 
+/* What weir__pool_take_recent and _give_recent have changed since the device lock was taken. */
+struct weir__recent_stats {
+    uint64_t allocations, frees;
+    int64_t allocated, peak; /* bytes more than at that time, now and at most */
+};
+
 /* Recent blocks of one stream: lists by size in grains, minus one. */
 #define WEIR__RECENT_SIZES 128
 #define WEIR__RECENT_BLOCKS 8
@@ -119,6 +126,7 @@ struct weir__recent {
     weir_buffer *first[WEIR__RECENT_SIZES];
     uint8_t count[WEIR__RECENT_SIZES];
     unsigned total;
+    struct weir__recent_stats stats;
 };
 
 /* The pool's data of one stream. */
@@ -171,6 +179,15 @@ weir_status weir__pool_alloc(struct weir__pool *pool, uint32_t slot, size_t size
 weir_status weir__pool_wrap(struct weir__pool *pool, uint32_t slot, void *address, size_t size,
                             void (*release)(void *user), void *user, weir_buffer **out);
 void weir__pool_free(struct weir__pool *pool, weir_buffer *block);
+
+/* pool_recent.c: as weir__pool_alloc and weir__pool_free, but only for blocks that are recent or
+ * become recent. NULL and false if the call needs the device lock; nothing has changed then. */
+weir_buffer *weir__pool_take_recent(struct weir__pool *pool, uint32_t slot, size_t size);
+bool weir__pool_give_recent(struct weir__pool *pool, weir_buffer *block);
+/* Adds what these have changed to the pool's statistics. Streams may have had their most bytes at
+ * different times: peak_allocated counts them as one time. All these blocks exist, so it is at most
+ * what was reserved. */
+void weir__pool_add_recent_stats(struct weir__pool *pool);
 
 /* Returns the address of the block's fence for the slot. The caller writes the command's number
  * there once the command is queued. NULL when out of memory. */

@@ -63,15 +63,21 @@ weir_status weir_kernel_fail(weir_status status, const char *reason)
     return status && reason ? weir__fail(status, "%s", reason) : status;
 }
 
-/* Whether the stream's lock is enough: nothing has to be queued before the launch, and the stream
- * is already recorded in every buffer. */
-static bool fits_stream_lock(const weir_stream *s, weir_buffer *const *buffers, size_t n)
+bool weir__launch_fits(const weir_stream *s, weir_buffer *const *buffers, size_t n)
 {
     if (s->deferred.stream || s->shared || weir__race_on())
         return false;
-    for (size_t i = 0; i < n; i++)
-        if (buffers[i]->after_seq || !weir__pool_has_fence(buffers[i], s->slot))
+    for (size_t i = 0; i < n; i++) {
+        const weir_buffer *b = buffers[i];
+
+        if (!weir__pool_has_fence(b, s->slot))
             return false;
+        if (b->after_seq &&
+            !weir__stream_is_after(
+                s, (struct weir__mark){s->dev->streams[b->after_slot], b->after_seq},
+                WEIR__WAIT_ERRORS))
+            return false;
+    }
     return true;
 }
 
@@ -111,13 +117,10 @@ static weir_status submit(weir_stream *s, const weir_launch *l)
             buffers[i] = l->tensors[i]->buffer;
         for (size_t i = 0; i < l->nbuffers; i++)
             buffers[l->ntensors + i] = l->buffers[i];
-        if (weir__unlikely(alone) && !fits_stream_lock(s, buffers, n)) {
-            weir__stream_unlock(s, true);
-            weir__device_lock(s->dev);
-            alone = false;
-        }
-        st = weir__race_on() ? submit_checked(s, l, &k, buffers, n)
-                             : weir__submit_using(s, &k, buffers, n);
+        if (weir__unlikely(alone) && !weir__launch_fits(s, buffers, n))
+            weir__stream_lock_device(s, &alone);
+        st = weir__race_on() && !alone ? submit_checked(s, l, &k, buffers, n)
+                                       : weir__submit_using(s, &k, buffers, n);
     }
     weir__stream_unlock(s, alone);
     s->dev->driver->kick(s->dev);

@@ -34,26 +34,6 @@ bool weir_dtype_is_float(weir_dtype dtype)
     return dtype <= WEIR_F64;
 }
 
-/* ---- records: under the device lock ---- */
-
-weir_tensor *weir__tensor_new(weir_device *dev)
-{
-    weir_tensor *t = dev->spare_tensors;
-
-    if (t)
-        dev->spare_tensors = t->next_spare;
-    else if (!(t = weir__malloc(sizeof *t)))
-        return NULL;
-    atomic_init(&t->refs, 1);
-    t->dev = dev;
-    t->buffer = NULL;
-    t->graph = 0;
-    t->dynamic = false;
-    t->recipe = NULL;
-    dev->tensors_live++;
-    return t;
-}
-
 weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
 {
     if (!t)
@@ -64,38 +44,6 @@ weir_status weir__tensor_check_bytes(const weir_tensor *t, const char *what)
     return weir__fail(WEIR_ESTATE,
                       "%s: the tensor %s belongs to a graph and has no bytes of its own", what,
                       weir__view_text(&t->view).text);
-}
-
-void weir__tensor_drop(weir_tensor *t)
-{
-    weir_device *dev = t->dev;
-
-    if (t->buffer && atomic_fetch_sub(&t->buffer->refs, 1) == 1)
-        weir__pool_free(&dev->pool, t->buffer);
-    weir__recipe_release(t->recipe);
-    t->next_spare = dev->spare_tensors;
-    dev->spare_tensors = t;
-    dev->tensors_live--;
-}
-
-weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, weir_tensor **out)
-{
-    size_t bytes = (size_t)weir__view_numel(view) * weir_dtype_size(view->dtype);
-    weir_tensor *t = weir__tensor_new(s->dev);
-    weir_status st;
-
-    *out = NULL;
-    if (!t)
-        return weir__fail_nomem("making a tensor on %s", s->dev->props.name);
-    if ((st = weir__pool_alloc(&s->dev->pool, s->slot, bytes, &t->buffer))) {
-        weir__tensor_drop(t);
-        return st;
-    }
-    atomic_init(&t->buffer->refs, 1);
-    t->view = *view;
-    t->view.data = t->buffer->address;
-    *out = t;
-    return WEIR_OK;
 }
 
 weir_status weir__buffer_await(const weir_buffer *b, weir_stream *s)
@@ -250,12 +198,20 @@ weir_status weir_tensor_empty(weir_stream *s, weir_dtype dtype, int ndim, const 
 {
     struct weir__view view;
     weir_status st;
+    bool alone;
 
     WEIR__NEED(out, "out");
     *out = NULL;
     if ((st = weir__tensor_resolve(&s)) || (st = weir__view_init(&view, dtype, ndim, shape)))
         return st;
-    weir__device_lock(s->dev);
+    alone = weir__stream_lock(s);
+    if (weir__unlikely(alone)) {
+        if ((*out = weir__tensor_alloc_alone(s, &view))) {
+            weir__stream_unlock(s, true);
+            return WEIR_OK;
+        }
+        weir__stream_lock_device(s, &alone);
+    }
     st = weir__tensor_alloc(s, &view, out);
     /* The bytes are free for this stream only: for other streams the allocation counts as a
      * write. */
@@ -410,43 +366,11 @@ weir_status weir_tensor_view(weir_tensor *from, size_t offset, weir_dtype dtype,
     if (!view_usual(&from->view, offset, dtype, ndim, shape, strides, &view) &&
         (st = view_checked(&from->view, offset, dtype, ndim, shape, strides, &view)))
         return st;
-    weir__device_lock(from->dev);
-    if ((t = weir__tensor_new(from->dev))) {
-        atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
-        t->buffer = from->buffer;
-        t->view = view;
-    }
-    weir__device_unlock(from->dev);
-    if (!t)
+    if (!(t = weir__tensor_new_view(from)))
         return weir__fail_nomem("making a view on %s", from->dev->props.name);
+    t->view = view;
     *out = t;
     return WEIR_OK;
-}
-
-weir_tensor *weir_tensor_retain(weir_tensor *t)
-{
-    if (!t)
-        return NULL;
-    atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
-    return t;
-}
-
-void weir_tensor_release(weir_tensor *t)
-{
-    weir_device *dev;
-    bool external;
-
-    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    dev = t->dev;
-    weir__device_lock(dev);
-    weir__tensor_drop(t);
-    external = dev->pool.deferred;
-    weir__device_unlock(dev);
-    if (external)
-        weir__device_reap(dev, false);
-    if (dev->pool.poison)
-        dev->driver->kick(dev);
 }
 
 weir_device *weir_tensor_device(const weir_tensor *t)

@@ -27,10 +27,19 @@ weir_status weir__tensor_resolve(weir_stream **s);
 
 /* A record with one handle and no buffer yet; NULL when out of memory. (L) */
 weir_tensor *weir__tensor_new(weir_device *dev);
+/* A record with one handle that shares the buffer of `from`; NULL when out of memory. The caller
+ * holds no lock. */
+weir_tensor *weir__tensor_new_view(const weir_tensor *from);
 /* Frees the record; drops a reference to its buffer, if it has one. (L) */
 void weir__tensor_drop(weir_tensor *tensor);
 /* A contiguous tensor of view->dtype and shape with memory on `s`. (L) */
 weir_status weir__tensor_alloc(weir_stream *s, const struct weir__view *view, weir_tensor **out);
+
+/* The same under the lock of `s` alone (device/device.h). NULL if that needs the device lock;
+ * nothing has changed then. */
+weir_tensor *weir__tensor_alloc_alone(weir_stream *s, const struct weir__view *view);
+/* Frees a tensor that weir__tensor_alloc_alone has just made; `s` has been locked since. */
+void weir__tensor_drop_alone(weir_stream *s, weir_tensor *tensor);
 
 /* Fills dtype, shape and contiguous strides, data NULL.
  * returns  WEIR_ESHAPE or WEIR_EDTYPE as weir_tensor_empty. */
@@ -63,6 +72,10 @@ static inline void weir__buffer_publish(weir_buffer *buffer, const weir_stream *
     buffer->after_slot = s->slot;
     buffer->after_seq = weir__stream_submitted(s);
 }
+
+/* True if the lock of `s` alone is enough for a launch that uses these buffers: nothing has to be
+ * queued before it, and the stream is already recorded in every buffer. */
+bool weir__launch_fits(const weir_stream *s, weir_buffer *const *buffers, size_t n);
 
 /* Queues a kernel that uses these buffers and sets their fences. (L) */
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,

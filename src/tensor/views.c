@@ -276,22 +276,15 @@ static weir_status derive(weir_tensor *from, const struct weir__view_step *step,
         return st;
     if (from->dynamic && (st = weir__recipe_make(from->recipe, step, &recipe)))
         return st;
-    weir__device_lock(from->dev);
-    if ((t = weir__tensor_new(from->dev))) {
-        if (from->buffer)
-            atomic_fetch_add_explicit(&from->buffer->refs, 1, memory_order_relaxed);
-        t->buffer = from->buffer;
-        t->graph = from->graph;
-        t->value = from->value;
-        t->dynamic = from->dynamic;
-        t->recipe = recipe;
-        t->view = view;
-    }
-    weir__device_unlock(from->dev);
-    if (!t) {
+    if (!(t = weir__tensor_new_view(from))) {
         weir__recipe_release(recipe);
         return weir__fail_nomem("making a view on %s", from->dev->props.name);
     }
+    t->graph = from->graph;
+    t->value = from->value;
+    t->dynamic = from->dynamic;
+    t->recipe = recipe;
+    t->view = view;
     *out = t;
     return WEIR_OK;
 }

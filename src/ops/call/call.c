@@ -171,9 +171,10 @@ static weir_status check_stream(const struct weir__op *op, const struct operands
                       op->name, o->rank->index, o->rank->group->name, s->name, other);
 }
 
-/* Queues the kernel of a call whose outputs are allocated. The caller holds the device lock. */
+/* Queues the kernel of a call whose outputs are allocated. The caller holds the device lock or, if
+ * `alone`, the stream's: the race checker, which needs the former, may be switched on meanwhile. */
 static weir_status queue(const struct weir__op *op, struct weir__call *call, weir_stream *s,
-                         struct operands *o, weir_cores limit, weir_tensor *const *out)
+                         struct operands *o, weir_cores limit, weir_tensor *const *out, bool alone)
 {
     weir_buffer *buffers[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT + 1], *scratch = NULL;
     bool prepares = weir__device_runs_kernels(s->dev);
@@ -216,8 +217,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         weir__kernel_set_cost(&k, call, &work);
         if (o->rank)
             set_rendezvous(o, &k, &work);
-        st = weir__race_on() ? submit_checked(s, &k, buffers, n, o, out, op)
-                             : weir__submit_using(s, &k, buffers, n);
+        st = weir__race_on() && !alone ? submit_checked(s, &k, buffers, n, o, out, op)
+                                       : weir__submit_using(s, &k, buffers, n);
         if (!st && o->rank) {
             if (weir__unlikely(o->rank->group->procs) && op->nout)
                 weir__again_keep(call, &k, o->rank, o->in[0], out[0]);
@@ -228,6 +229,53 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
     if (scratch)
         weir__pool_free(&s->dev->pool, scratch);
     return st;
+}
+
+/* Allocates the outputs; alone: under the stream's lock. On an error those made so far remain. */
+static weir_status make_outputs(weir_stream *s, struct weir__call *call, bool alone,
+                                weir_tensor **made, int *nmade)
+{
+    weir_status st = WEIR_OK;
+
+    for (; *nmade < call->nout && !st; *nmade += !st) {
+        struct weir__view *out = &call->out[*nmade];
+
+        weir__view_set_contiguous(out);
+        if (!alone)
+            st = weir__tensor_alloc(s, out, &made[*nmade]);
+        else if (!(made[*nmade] = weir__tensor_alloc_alone(s, out)))
+            st = WEIR_ENOMEM;
+        if (!st)
+            out->data = made[*nmade]->view.data;
+    }
+    return st;
+}
+
+/* True if the operator can be queued under the stream's lock alone; its outputs are made then.
+ * False leaves everything as it was. */
+static bool fits_alone(const struct weir__op *op, struct weir__call *call, weir_stream *s,
+                       const struct operands *o, weir_tensor *const *into, weir_tensor **made,
+                       int *nmade)
+{
+    weir_buffer *buffers[WEIR__OP_MAX_IN + WEIR__OP_MAX_OUT];
+    size_t n = 0;
+
+    if (o->rank || (op->scratch && op->scratch(call)))
+        return false;
+    for (int i = 0; i < o->nin; i++)
+        if (o->in[i])
+            buffers[n++] = o->in[i]->buffer;
+    for (int i = 0; into && i < op->nout; i++)
+        buffers[n++] = into[i]->buffer;
+    if (!weir__launch_fits(s, buffers, n))
+        return false;
+    if (!made || !make_outputs(s, call, true, made, nmade))
+        return true;
+    while (*nmade > 0) {
+        weir__tensor_drop_alone(s, made[--*nmade]);
+        made[*nmade] = NULL;
+    }
+    return false;
 }
 
 /* Adds the operator as a node to the graph that this thread captures. */
@@ -259,7 +307,7 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     weir_stream *s;
     weir_status st;
     int nmade = 0;
-    bool held = false; /* this thread has queued the work and helps to run it */
+    bool alone, held = false; /* held: this thread has queued the work and helps to run it */
 
     if ((st = collect(op, in, nin, &o)) || (st = find_member(op, params, &o)) ||
         (st = weir__device_check_limit(o.dev, limit)) || (o.graph || weir__capture_on(o.dev))) {
@@ -286,33 +334,33 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
         ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))
         goto drop;
     s = weir_stream_current(o.dev);
-    weir__device_lock(o.dev);
+    alone = weir__stream_lock(s);
+    call.cores = weir__stream_cores(s, op->engine, limit);
+    if (weir__unlikely(alone) && !fits_alone(op, &call, s, &o, into, made, &nmade)) {
+        weir__stream_lock_device(s, &alone);
+        call.cores = weir__stream_cores(s, op->engine, limit);
+    }
     if (o.rank && (st = check_stream(op, &o, s))) {
-        weir__device_unlock(o.dev);
+        weir__stream_unlock(s, alone);
         goto drop;
     }
-    call.cores = weir__stream_cores(s, op->engine, limit);
     if (made) {
         targets = made;
-        for (; nmade < op->nout && !st; nmade++) {
-            weir__view_set_contiguous(&out[nmade]);
-            if ((st = weir__tensor_alloc(s, &out[nmade], &made[nmade])))
-                break;
-            out[nmade].data = made[nmade]->view.data;
-        }
+        st = make_outputs(s, &call, alone, made, &nmade);
     }
     if (!st) {
         held = o.rank && o.rank->group->procs && helping && helping->hold(o.dev, true);
-        st = queue(op, &call, s, &o, limit, targets);
+        st = queue(op, &call, s, &o, limit, targets, alone);
         if (held)
             helping->hold(o.dev, false);
     }
     if (st)
         while (nmade > 0) {
-            weir__tensor_drop(made[--nmade]);
+            nmade--;
+            alone ? weir__tensor_drop_alone(s, made[nmade]) : weir__tensor_drop(made[nmade]);
             made[nmade] = NULL;
         }
-    weir__device_unlock(o.dev);
+    weir__stream_unlock(s, alone);
     (held ? helping->help : o.dev->driver->kick)(o.dev);
 drop:
     drop_member(&o);

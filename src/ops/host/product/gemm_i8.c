@@ -6,32 +6,9 @@
  */
 #include "ops/host/product/gemm_i8.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "base/x86.h"
-
-/* Compiled once, in the variant that every processor can run. */
-#if WEIR__ISA_LEVEL == WEIR__ISA_V1 || defined(WEIR_ISA_ONLY)
-
-bool weir__isa_has_bytes(void)
-{
-    static _Atomic int cached; /* 0, or 1 + the answer; threads that race here find the same */
-    int found = atomic_load_explicit(&cached, memory_order_relaxed);
-
-    if (!found) {
-        const char *wish = getenv("WEIR_ISA");
-
-        found = 1 + (weir__isa() == WEIR__ISA_V4 && !(wish && !strcmp(wish, "v4")) &&
-                     weir__x86_has_vnni());
-        atomic_store_explicit(&cached, found, memory_order_relaxed);
-    }
-    return found > 1;
-}
-
-#endif
 
 #if WEIR__ISA_LEVEL == WEIR__ISA_V4
 
