@@ -252,10 +252,11 @@ TEST(procs, a_rank_that_is_lost_in_short_calls_is_named_by_all_others)
     lose_one(3, 0, KILL, into, 1000);
     lose_one(2, 1, STOP, into, 300);
     lose_one(3, 2, TERMINATE, into, 0);
+    losses_report("shm, short calls");
 }
 
 /* WEIR_SOAK=200 for as many. */
-TEST_TIMEOUT(procs, ranks_lost_at_random_points_of_short_calls_are_named, 1200)
+TEST_TIMEOUT(procs, ranks_lost_at_random_points_of_short_calls_are_named, 3600)
 {
-    lose_at_random(2, into);
+    lose_at_random("shm, short calls", 2, into);
 }

@@ -101,6 +101,7 @@ static void crowd_loses(int n, int victim)
     const char *const extra[] = {"KID_DEVICE=cpu:cores=1,op_timeout=60", NULL};
 
     lose_one(n, victim, KILL, extra, 1000);
+    losses_report("shm, of 80 ranks");
 }
 TEST_TIMEOUT(procs, a_rank_of_many_that_is_killed_is_named_by_all_others, 300)
 {

@@ -219,18 +219,18 @@ TEST(procs_cuda, an_asynchronous_error_of_nccl_breaks_the_group)
 }
 
 /* WEIR_SOAK=200 for as many. */
-TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_cuda_ipc_are_named, 1200)
+TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_cuda_ipc_are_named, 3600)
 {
-    lose_at_random(1, is_real() ? real : fake);
+    lose_at_random("CUDA IPC", 1, is_real() ? real : fake);
 }
-TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_nccl_are_named, 1200)
+TEST_TIMEOUT(procs_cuda, ranks_lost_at_random_points_by_nccl_are_named, 3600)
 {
     const char *extra[MOST_EXTRA];
 
     if (is_real())
         SKIP("NCCL takes one rank of a GPU");
     with_nccl(extra, NULL);
-    lose_at_random(1, extra);
+    lose_at_random("nccl", 1, extra);
 }
 
 /* Experts and tokens that are the same on every device. */

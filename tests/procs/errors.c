@@ -125,7 +125,7 @@ SCENARIO(late)
     }
     while (!weir_group_state(g)) /* the others' error reaches it, too */
         nanosleep(&pause, NULL);
-    say("error %s\n", weir_last_error());
+    say_error();
     leave(g, dev);
 }
 

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "kids.h"
+#include "left.h"
 
 #include <errno.h>
 #include <execinfo.h>
@@ -45,6 +46,18 @@ static const char *find_rank(const char *name)
     return getenv(name) ? getenv(name) : "";
 }
 
+static sigset_t go;
+
+void await_go(void)
+{
+    CHECK_EQ(sigwaitinfo(&go, NULL), SIGUSR1);
+}
+
+void kids_go(struct kids *k, int i)
+{
+    CHECK(!kill(k->pid[i], SIGUSR1));
+}
+
 /* After all scenarios are registered, before main. */
 __attribute__((constructor(200))) static void be_a_rank(void)
 {
@@ -53,6 +66,9 @@ __attribute__((constructor(200))) static void be_a_rank(void)
 
     if (!name)
         return;
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &go, NULL); /* in all threads, for await_go */
     if (getenv("KID_LOG")) /* what starts it falls over a rank that dies; it says what it has to */
         signal(SIGTERM, SIG_IGN);
     else
@@ -137,6 +153,15 @@ void kids_await(struct kids *k, int i, const char *part)
             FAIL("rank %d ended before it said '%s': %s", i, part, k->text[i]);
 }
 
+void kids_await_line(struct kids *k, int i, const char *part)
+{
+    const char *at;
+
+    for (kids_await(k, i, part); (at = strstr(k->text[i], part)) && !strchr(at, '\n');)
+        if (!read_some(k, i))
+            FAIL("rank %d ended in the middle of '%s'", i, at);
+}
+
 void kids_end(struct kids *k, int i)
 {
     while (read_some(k, i))
@@ -176,6 +201,7 @@ weir_group *join(weir_device **dev, const weir_join_options *options)
     char usual[60];
     weir_group *g;
 
+    own_begin();
     /* Half of what a case has: a rank that waits for another in vain says so before it is killed.
      */
     snprintf(usual, sizeof usual, "cpu:cores=2,op_timeout=%.0f", 30 * test_patience());
@@ -198,9 +224,15 @@ void say(const char *format, ...)
 
 void leave(weir_group *g, weir_device *dev)
 {
+    bool by_library = (g && strcmp(weir_group_engine(g), "shm")) || getenv("KID_DEVICE");
+    char text[2000];
+
     weir_device_sync(dev);
-    CHECK_OK(weir_group_destroy(g));
+    if (g)
+        CHECK_OK(weir_group_destroy(g));
     CHECK_OK(weir_device_close(dev));
+    if (own_find(by_library, text, sizeof text))
+        FAIL("the rank has left, and still has %s", text);
 }
 
 weir_plan *plan_of_sums(weir_rank *rank, weir_device *dev, int64_t n, int times)
@@ -255,6 +287,20 @@ void expect_numbers(weir_tensor *t, int64_t n, int64_t first, int64_t step)
     for (int64_t i = 0; i < n; i++)
         CHECK_EQ(data[i], first + i * step);
     free(data);
+}
+
+weir_status sum_once(weir_group *g, weir_device *dev)
+{
+    weir_tensor *x = numbers(dev, 5, 1), *y = NULL;
+    weir_status st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
+
+    if (!st)
+        st = weir_stream_sync(weir_stream_default(dev));
+    if (!st)
+        expect_numbers(y, 5, weir_group_size(g), weir_group_size(g));
+    weir_tensor_release(x);
+    weir_tensor_release(y);
+    return st;
 }
 
 uint64_t draw(uint64_t *state)

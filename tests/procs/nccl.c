@@ -459,12 +459,12 @@ static void with_plan(const char **out, const char *more)
 }
 
 /* WEIR_SOAK=200 for as many. */
-TEST_TIMEOUT(procs_nccl, ranks_lost_while_graphs_with_nccls_calls_run_are_named, 1200)
+TEST_TIMEOUT(procs_nccl, ranks_lost_while_graphs_with_nccls_calls_run_are_named, 3600)
 {
     const char *extra[12];
 
     with_plan(extra, NULL);
-    lose_at_random(3, extra);
+    lose_at_random("nccl, in graphs", 3, extra);
 }
 /* The first 9 calls are those of joining. */
 TEST(procs_nccl, an_asynchronous_error_of_nccl_ends_a_plan)

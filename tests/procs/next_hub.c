@@ -2,6 +2,7 @@
  * are lost then are named as before. */
 #define _GNU_SOURCE
 #include "kids.h"
+#include "left.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -24,20 +25,6 @@ static int read_ranks(const char *text, int *ranks)
         n++;
     }
     return n;
-}
-
-static weir_status sum_once(weir_group *g, weir_device *dev)
-{
-    weir_tensor *x = numbers(dev, 5, 1), *y = NULL;
-    weir_status st = weir_all_reduce(weir_group_self(g), x, WEIR_REDUCE_SUM, &y);
-
-    if (!st)
-        st = weir_stream_sync(weir_stream_default(dev));
-    if (!st)
-        expect_numbers(y, 5, weir_group_size(g), weir_group_size(g));
-    weir_tensor_release(x);
-    weir_tensor_release(y);
-    return st;
 }
 
 /* KID_REST="1 2": these ranks go on in a group of their own. The others wait for their end, or
@@ -85,32 +72,37 @@ SCENARIO(heirs)
     leave(world, dev);
 }
 
-static void expect_named(struct kids *k, int n, const int *rest, int victim, const char *what)
+static void expect_named(struct kids *k, int n, const int *rest, int victim, enum how how,
+                         int64_t lost_ns)
 {
     char name[80];
 
-    snprintf(name, sizeof name, "rank %d %s", victim, what);
+    snprintf(name, sizeof name, "rank %d %s", victim, loss_ways[how].said);
     for (int i = 0; i < n; i++)
         if (rest[i] != victim) {
             kids_end(k, rest[i]);
             CHECK_STR(k->text[rest[i]], name);
             CHECK_EQ(k->status[rest[i]], 0);
+            losses_add(how, lost_ns, k->text[rest[i]]);
         }
 }
 
-/* Ranks of `first`, at once, get the signal (0: they leave); then `victim` gets SIGKILL or SIGSTOP.
+/* Ranks of `first`, at once, get the signal (0: they leave); then `victim` does.
  */
 static void lose_in_turn(int ranks, const char *rest, const char *first, int first_signal,
-                         int victim, int signal_)
+                         int victim, enum how how)
 {
     char rest_text[60];
     const char *extra[] = {rest_text, first_signal ? "KID_STAYS=1" : "KID_LEAVE=1", NULL};
     int rests[MOST_KIDS], firsts[MOST_KIDS], n = read_ranks(rest, rests),
                                              nfirst = read_ranks(first, firsts);
+    int64_t lost_ns;
     struct kids k;
 
-    test_note("first %s by signal %d, then %d of %s by %d", first, first_signal, victim, rest,
-              signal_);
+    test_note("first %s by signal %d, then %d of %s is %s", first, first_signal, victim, rest,
+              loss_ways[how].name);
+    losses_begin();
+    left_begin();
     snprintf(rest_text, sizeof rest_text, "KID_REST=%s", rest);
     kids_start(&k, ranks, "heirs", extra);
     for (int i = 0; i < ranks; i++)
@@ -120,60 +112,71 @@ static void lose_in_turn(int ranks, const char *rest, const char *first, int fir
             CHECK(!kill(k.pid[firsts[i]], first_signal));
     for (int i = 0; i < n; i++)
         kids_await(&k, rests[i], "ready");
-    CHECK(!kill(k.pid[victim], signal_));
-    expect_named(&k, n, rests, victim, signal_ == SIGSTOP ? "is stopped" : "died");
+    lost_ns = clock_now();
+    CHECK(!kill(k.pid[victim], loss_ways[how].signal));
+    expect_named(&k, n, rests, victim, how, lost_ns);
     for (int i = 0; i < ranks; i++)
         if (i == victim || !strchr(rest, '0' + i)) {
             kill(k.pid[i], SIGKILL);
             kids_end(&k, i);
         }
+    expect_nothing_left();
 }
 
 TEST(procs, ranks_that_are_lost_after_rank_0_died_are_named)
 {
-    lose_in_turn(3, "1 2", "0", SIGKILL, 2, SIGKILL);
-    lose_in_turn(3, "1 2", "0", SIGKILL, 1, SIGKILL);
-    lose_in_turn(3, "1 2", "0", SIGKILL, 2, SIGSTOP);
-    lose_in_turn(3, "1 2", "0", SIGKILL, 1, SIGSTOP);
+    lose_in_turn(3, "1 2", "0", SIGKILL, 2, KILL);
+    lose_in_turn(3, "1 2", "0", SIGKILL, 1, KILL);
+    lose_in_turn(3, "1 2", "0", SIGKILL, 2, STOP);
+    lose_in_turn(3, "1 2", "0", SIGKILL, 1, STOP);
+    losses_report("shm, after rank 0");
 }
 
 TEST(procs, ranks_that_are_lost_after_rank_0_was_stopped_are_named)
 {
-    lose_in_turn(4, "2 1 3", "0", SIGSTOP, 1, SIGKILL);
-    lose_in_turn(3, "1 2", "0", SIGSTOP, 1, SIGSTOP);
+    lose_in_turn(4, "2 1 3", "0", SIGSTOP, 1, KILL);
+    lose_in_turn(3, "1 2", "0", SIGSTOP, 1, STOP);
+    losses_report("shm, after rank 0");
 }
 
 TEST(procs, ranks_that_are_lost_after_rank_0_has_left_are_named)
 {
-    lose_in_turn(3, "1 2", "0", 0, 1, SIGKILL);
-    lose_in_turn(3, "2 1", "0", 0, 2, SIGSTOP);
+    lose_in_turn(3, "1 2", "0", 0, 1, KILL);
+    lose_in_turn(3, "2 1", "0", 0, 2, STOP);
+    losses_report("shm, after rank 0");
 }
 
 TEST(procs, ranks_go_on_after_two_have_died_at_once)
 {
-    lose_in_turn(4, "2 3", "0 1", SIGKILL, 3, SIGKILL);
-    lose_in_turn(5, "2 3 4", "1 0", SIGKILL, 2, SIGKILL);
-    lose_in_turn(4, "2 3", "0 1", SIGSTOP, 2, SIGKILL);
+    lose_in_turn(4, "2 3", "0 1", SIGKILL, 3, KILL);
+    lose_in_turn(5, "2 3 4", "1 0", SIGKILL, 2, KILL);
+    lose_in_turn(4, "2 3", "0 1", SIGSTOP, 2, KILL);
+    losses_report("shm, after rank 0");
 }
 
 /* Rank 0, which would say it, is lost with a rank of a group that rank 0 is not in. */
-static void lose_together(int signal_0, int victim, int signal_, const char *size)
+static void lose_together(int signal_0, int victim, enum how how, const char *size)
 {
     const char *extra[] = {"KID_REST=1 2 3", "KID_ONCE=1", size, NULL};
     static const int rest[] = {1, 2, 3};
+    int64_t lost_ns;
     struct kids k;
 
-    test_note("rank 0 by signal %d and %d by %d, %s", signal_0, victim, signal_, size);
+    test_note("rank 0 by signal %d and %d is %s, %s", signal_0, victim, loss_ways[how].name, size);
+    losses_begin();
+    left_begin();
     kids_start(&k, 4, "heirs", extra);
     for (int i = 0; i < 4; i++)
         kids_await(&k, i, i ? "ready" : "joined");
     CHECK(!kill(k.pid[0], signal_0));
-    CHECK(!kill(k.pid[victim], signal_));
-    expect_named(&k, 3, rest, victim, signal_ == SIGSTOP ? "is stopped" : "died");
+    lost_ns = clock_now();
+    CHECK(!kill(k.pid[victim], loss_ways[how].signal));
+    expect_named(&k, 3, rest, victim, how, lost_ns);
     for (int i = 0; i <= victim; i += victim) {
         kill(k.pid[i], SIGKILL);
         kids_end(&k, i);
     }
+    expect_nothing_left();
 }
 
 TEST(procs, ranks_lost_together_with_rank_0_are_named)
@@ -181,15 +184,16 @@ TEST(procs, ranks_lost_together_with_rank_0_are_named)
     static const int signals[] = {SIGKILL, SIGSTOP};
 
     for (int i = 0; i < 8; i++)
-        lose_together(signals[i & 1], 1 + i % 3, signals[i >> 1 & 1],
+        lose_together(signals[i & 1], 1 + i % 3, i >> 1 & 1 ? STOP : KILL,
                       i & 4 ? "KID_LARGE=1" : "KID_SMALL=1");
+    losses_report("shm, together with rank 0");
 }
 
 /* WEIR_SOAK=200 for as many. */
-TEST_TIMEOUT(procs, ranks_lost_at_random_after_others_are_named, 1200)
+TEST_TIMEOUT(procs, ranks_lost_at_random_after_others_are_named, 3600)
 {
-    int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 2;
-    uint64_t seed = getenv("WEIR_SOAK") ? (uint64_t)time(NULL) : 3;
+    uint64_t seed = losses_seed(3);
+    int runs = losses_runs(2);
 
     for (int i = 0; i < runs; i++) {
         static const int first_signals[] = {0, SIGKILL, SIGSTOP, SIGTERM};
@@ -202,8 +206,9 @@ TEST_TIMEOUT(procs, ranks_lost_at_random_after_others_are_named, 1200)
             sprintf(r < nfirst ? first + strlen(first) : rest + strlen(rest), " %d", r);
         for (int r = nfirst; r < ranks; r++)
             victim = draw(&seed) % (uint64_t)++n ? victim : r;
-        lose_in_turn(ranks, rest, first, how, victim, draw(&seed) % 2 ? SIGKILL : SIGSTOP);
+        lose_in_turn(ranks, rest, first, how, victim, (enum how)(draw(&seed) % CUT));
     }
+    losses_report("shm, after others");
 }
 
 /* Each joins the others until it dies. */
@@ -358,83 +363,5 @@ TEST(procs, an_abort_reaches_all_ranks_when_rank_0_has_died)
         kids_end(&k, i);
         CHECK_STR(k.text[i], "rank 1 has no more memory");
         CHECK_EQ(k.status[i], 0);
-    }
-}
-
-/* ---- groups that come and go ---- */
-
-static void *end_self(void *user)
-{
-    int rank, signal_;
-    long us;
-
-    (void)user;
-    CHECK_EQ(sscanf(getenv("KID_LOSE"), "%d %d %ld", &rank, &signal_, &us), 3);
-    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
-    kill(getpid(), signal_);
-    return NULL;
-}
-
-/* KID_LOSE="RANK SIGNAL MICROSECONDS": that rank ends itself so long after it began to join. */
-SCENARIO(come_and_go)
-{
-    weir_device *dev;
-    weir_group *world, *g;
-    pthread_t thread;
-    weir_status st;
-    int all[16];
-
-    CHECK_OK(weir_device_open("cpu:cores=1", &dev));
-    if (atoi(getenv("KID_LOSE")) == atoi(getenv("WEIR_RANK")))
-        CHECK(!pthread_create(&thread, NULL, end_self, NULL));
-    st = weir_group_join(
-        dev, &(weir_join_options){.join_timeout_ns = INT64_C(2000000000) * TEST_SLOWDOWN}, &world);
-    for (int i = 0; i < 16; i++)
-        all[i] = i;
-    while (!st && !(st = weir_group_split(world, all, weir_group_size(world), NULL, &g))) {
-        for (int i = 0; i < 3 && !st; i++)
-            st = sum_once(g, dev);
-        if (st)
-            say("error %s\n", weir_last_error());
-        CHECK_OK(weir_group_destroy(g));
-        if (st)
-            break;
-    }
-    say("error %s\n", weir_last_error());
-    for (;;) /* one that ends would have died, to those who have not noticed yet */
-        pause();
-}
-
-/* While they join, make groups, call and destroy groups. WEIR_SOAK=200 for as many. */
-TEST_TIMEOUT(procs, ranks_lost_while_groups_come_and_go_are_named, 1200)
-{
-    int runs = getenv("WEIR_SOAK") ? atoi(getenv("WEIR_SOAK")) : 4;
-    uint64_t seed = getenv("WEIR_SOAK") ? (uint64_t)time(NULL) : 5;
-
-    for (int i = 0; i < runs; i++) {
-        static const int signals[] = {SIGKILL, SIGSTOP, SIGTERM};
-        int ranks = 2 + (int)(draw(&seed) % 3), victim = (int)(draw(&seed) % (uint64_t)ranks);
-        int signal_ = signals[draw(&seed) % 3];
-        unsigned us = (unsigned)(draw(&seed) % 40000);
-        char lose[60], name[20];
-        struct kids k;
-
-        test_note("rank %d of %d, signal %d after %u us", victim, ranks, signal_, us);
-        snprintf(lose, sizeof lose, "KID_LOSE=%d %d %u", victim, signal_, us);
-        snprintf(name, sizeof name, "rank %d", victim);
-        kids_start(&k, ranks, "come_and_go", (const char *[]){lose, NULL});
-        for (int r = 0; r < ranks; r++)
-            if (r != victim) {
-                kids_await(&k, r, "error ");
-                kids_await(&k, r, "\n");
-                /* Or it came when rank 0 had learned of it, and given up. */
-                if (!strstr(k.text[r], "did not find rank 0"))
-                    CHECK_STR(k.text[r], name);
-            }
-        for (int r = 0; r < ranks; r++) {
-            kill(k.pid[r], SIGKILL);
-            kids_end(&k, r);
-        }
-        unlink(k.store + strlen("file:"));
     }
 }

@@ -145,4 +145,5 @@ TEST(procs, a_rank_that_is_lost_in_rounds_is_named_by_all_others)
     lose_one(4, 3, STOP, large, 1500);
     lose_one(5, 0, KILL, large, 3000);
     lose_one(4, 2, TERMINATE, large, 100);
+    losses_report("shm, in rounds");
 }
