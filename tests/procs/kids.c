@@ -225,13 +225,15 @@ void say(const char *format, ...)
 void leave(weir_group *g, weir_device *dev)
 {
     bool by_library = (g && strcmp(weir_group_engine(g), "shm")) || getenv("KID_DEVICE");
+    bool lost_by_mpi = g && weir_group_state(g) && !strcmp(weir_group_engine(g), "mpi");
     char text[2000];
 
     weir_device_sync(dev);
     if (g)
         CHECK_OK(weir_group_destroy(g));
     CHECK_OK(weir_device_close(dev));
-    if (own_find(by_library, text, sizeof text))
+    /* MPI may still access memory of requests that a rank that died keeps from being over. */
+    if (own_find(by_library, text, sizeof text) && !lost_by_mpi)
         FAIL("the rank has left, and still has %s", text);
 }
 

@@ -76,7 +76,7 @@ void leave(weir_group *group, weir_device *dev);
 /* With KID_LOSE="RANK SIGNAL MICROSECONDS" that rank of the world sends it to itself then, and 0
  * cuts its connection. It says "lost at NANOSECONDS" before. True in that rank. */
 bool lose_soon(weir_group *world);
-/* This one is lost: the same at once. `world` is NULL while it joins. */
+/* This one is lost: the same at once. `world` is NULL while it joins; then it may connect again. */
 void lose_self(weir_group *world, int signal);
 /* All-reduces of n floats until there is an error, and says it; "ready" after some. */
 void call_until_error(weir_group *group, weir_device *dev, int64_t n);

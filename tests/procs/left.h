@@ -11,6 +11,8 @@ void left_begin(void);
 /* When all ranks have ended: waits for the other processes that they have started (observers, an
  * MPI's), which are ended if that takes too long, and looks for new names in /dev/shm. */
 void expect_nothing_left(void);
+/* The same, but names that begin so are not weir's: they are removed. */
+void expect_nothing_left_but(const char *prefix);
 
 /* ---- in a rank ---- */
 

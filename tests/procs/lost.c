@@ -23,23 +23,25 @@ static void cut_off(const weir_group *g)
 }
 
 /* Every connection of this process: before it has joined, nobody can say which are the world's. */
-static void cut_all(void)
+static bool cut_all(void)
 {
+    bool any = false;
+
     for (int fd = 3; fd < 200; fd++) {
         int domain = 0, listens = 1;
         socklen_t size = sizeof(int);
 
         if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) && domain == AF_INET &&
             !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && !listens)
-            shutdown(fd, SHUT_RDWR);
+            any |= !shutdown(fd, SHUT_RDWR);
     }
+    return any;
 }
 
 static _Atomic bool is_lost; /* this rank */
 
-static void note_loss(void)
+static void note_loss(long long now)
 {
-    long long now = clock_now();
     char path[200];
     FILE *file;
 
@@ -69,14 +71,20 @@ void say_error(void)
 
 void lose_self(weir_group *world, int signal_)
 {
+    long long now = clock_now();
+
     atomic_store(&is_lost, true);
-    note_loss();
+    if (!signal_ && !world) {
+        if (cut_all())
+            note_loss(now);
+        return;
+    }
+    note_loss(now);
+    signal(SIGTERM, SIG_DFL); /* ranks with KID_LOG ignore it */
     if (signal_)
         kill(getpid(), signal_);
-    else if (world)
-        cut_off(world);
     else
-        cut_all();
+        cut_off(world);
 }
 
 static bool is_to_lose(const weir_group *g, int *signal_, long *us)
@@ -150,6 +158,10 @@ void call_until_error(weir_group *g, weir_device *dev, int64_t n)
     if (getenv("KID_LOG") && !lost)
         stay_for_others();
     CHECK(weir_group_state(g));
+    if (lost && getenv("KID_STAY")) {
+        stay_for_others();
+        _exit(0);
+    }
     while (lost) /* one that ends would have died, to those who have not noticed yet */
         pause();
     weir_tensor_release(x);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "mpi_launch.h"
+#include "left.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,6 +19,17 @@ const struct family mpich = {.launcher = "mpiexec.hydra",
                              .variable = "TEST_MPICH",
                              .library = "libmpi_abi.so.1",
                              .settings = MPICH_SETTINGS};
+
+const struct family open_mpi_far = {.launcher = "mpirun.openmpi",
+                                    .variable = "TEST_OPEN_MPI",
+                                    .library = "libmpi.so.40",
+                                    .hosts = "open-mpi"};
+const struct family mpich_far = {.launcher = "mpiexec.hydra",
+                                 .variable = "TEST_MPICH",
+                                 .library = "libmpi_abi.so.1",
+                                 .settings = MPICH_SETTINGS,
+                                 .own_names = "mpich_shm_",
+                                 .hosts = "mpich"};
 
 static bool is_in_path(const char *name)
 {
@@ -165,10 +177,14 @@ static void print_all(const char *scenario, const char *launcher, int status, co
 void mpi_run_well(const struct family *f, int n, const char *scenario)
 {
     char text[8000];
-    int status = mpi_launch(f, n, scenario, text, sizeof text);
+    int status;
+
+    left_begin();
+    status = mpi_launch(f, n, scenario, text, sizeof text);
 
     if (status)
         print_all(scenario, f->launcher, status, text);
     test_note("%s by %s: %.400s", scenario, f->launcher, text);
     CHECK_EQ(status, 0);
+    expect_nothing_left();
 }

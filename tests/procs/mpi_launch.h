@@ -8,10 +8,11 @@ struct family {
     const char *launcher, *variable, *library;
     const char *options[6];
     const char *settings[3]; /* of the environment */
+    const char *own_names;   /* of files that a rank that dies leaves in /dev/shm */
     const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
 };
 
-extern const struct family open_mpi, mpich;
+extern const struct family open_mpi, mpich, open_mpi_far, mpich_far; /* far: on two hosts */
 
 /* UCX, which MPICH has between hosts, makes shared memory on one host, too, without using it: 5 MiB
  * of /dev/shm a rank, where it crashes if there is less. And it writes over the first bytes of mmap
