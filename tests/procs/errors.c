@@ -61,23 +61,26 @@ TEST(procs, other_operators_are_an_error_with_both_sides_on_every_rank)
     }
 }
 
-/* Calls of few bytes, which go with their descriptions, differ in one thing; those before and after
- * it are alike. */
-SCENARIO(little)
+/* Calls differ in one thing; those before and after it are alike. Few bytes go with the
+ * descriptions of calls, more (KID_LARGE) do not. */
+SCENARIO(differ)
 {
     static const char *const said[] = {"the reduction differs", "the data type differs",
-                                       "the shape differs", "the root differs"};
+                                       "the shape differs", "the root differs",
+                                       "the operator differs"};
+    int64_t half = getenv("KID_LARGE") ? 40000 : 2;
+    void *room = calloc((size_t)(2 * half), sizeof(float));
     weir_device *dev;
     weir_group *world = join(&dev, NULL);
     int me = weir_rank_index(weir_group_self(world)), all[] = {0, 1, 2};
     weir_stream *s;
 
-    for (int what = 0; what < 4; what++) {
+    for (int what = 0; what < 5; what++) {
         bool other = me == 1;
-        int64_t shape[] = {other && what == 2 ? 4 : 2, other && what == 2 ? 1 : 2};
+        int64_t shape[] = {other && what == 2 ? 2 * half : half, other && what == 2 ? 1 : 2};
         weir_dtype type = other && what == 1 ? WEIR_I32 : WEIR_F32;
         weir_reduce reduce = other && what == 0 ? WEIR_REDUCE_MAX : WEIR_REDUCE_SUM;
-        weir_tensor *alike = zeros(dev, 4), *x, *y, *z = NULL;
+        weir_tensor *alike = zeros(dev, 2 * half), *x, *y, *z = NULL;
         weir_group *g;
         weir_rank *self;
         weir_status st;
@@ -87,8 +90,13 @@ SCENARIO(little)
         CHECK_OK(weir_stream_set_current(s));
         self = weir_group_self(g);
         CHECK_OK(weir_all_reduce(self, alike, WEIR_REDUCE_SUM, &y));
-        CHECK_OK(weir_tensor_from(s, type, 2, shape, (float[4]){0}, &x));
-        st = what == 3 ? weir_broadcast(self, x, other, &z) : weir_all_reduce(self, x, reduce, &z);
+        CHECK_OK(weir_tensor_from(s, type, 2, shape, room, &x));
+        if (what == 3)
+            st = weir_broadcast(self, x, other, &z);
+        else if (what == 4 && other)
+            st = weir_all_gather(self, x, &z);
+        else
+            st = weir_all_reduce(self, x, reduce, &z);
         test_note("%s", said[what]);
         CHECK(st || weir_stream_sync(s)); /* or others were first, and broke the group */
         CHECK_STR(weir_last_error(), said[what]);
@@ -101,12 +109,17 @@ SCENARIO(little)
         CHECK_OK(weir_stream_set_current(weir_stream_default(dev)));
         CHECK_OK(weir_stream_destroy(s));
     }
+    free(room);
     leave(world, dev);
 }
 
 TEST(procs, any_difference_between_short_calls_is_reported)
 {
-    kids_run(3, "little", NULL);
+    kids_run(3, "differ", NULL);
+}
+TEST(procs, any_difference_between_long_calls_is_reported)
+{
+    kids_run(3, "differ", (const char *[]){"KID_LARGE=1", NULL});
 }
 
 /* ---- late, or not there any more ---- */
