@@ -146,11 +146,24 @@ static bool read_some(struct kids *k, int i)
     return true;
 }
 
+/* What the ranks have said so far. */
+static void print_all(struct kids *k)
+{
+    for (int i = 0; i < k->n; i++) {
+        fcntl(k->out[i], F_SETFL, O_NONBLOCK);
+        while (read_some(k, i))
+            ;
+        printf("rank %d: %s\n", i, k->text[i]);
+    }
+}
+
 void kids_await(struct kids *k, int i, const char *part)
 {
     while (!strstr(k->text[i], part))
-        if (!read_some(k, i))
-            FAIL("rank %d ended before it said '%s': %s", i, part, k->text[i]);
+        if (!read_some(k, i)) {
+            print_all(k);
+            FAIL("rank %d ended before it said '%s'", i, part);
+        }
 }
 
 void kids_await_line(struct kids *k, int i, const char *part)
