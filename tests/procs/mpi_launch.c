@@ -28,7 +28,6 @@ const struct family mpich_far = {.launcher = "mpiexec.hydra",
                                  .variable = "TEST_MPICH",
                                  .library = "libmpi_abi.so.1",
                                  .settings = MPICH_SETTINGS,
-                                 .own_names = "mpich_shm_",
                                  .hosts = "mpich"};
 
 static bool is_in_path(const char *name)
