@@ -138,6 +138,23 @@ TEST(procs, a_gather_that_has_succeeded_is_sent_to_the_next_hub_for_members_that
     end_rank(&r);
 }
 
+TEST(procs, an_answer_about_other_members_than_those_of_the_gather_is_an_error)
+{
+    static struct weir__wire_gathered all = {.key = "later"};
+    struct lone_rank r;
+    pthread_t thread;
+
+    make_rank(&r, true);
+    start_link(&r);
+    CHECK(!pthread_create(&thread, NULL, gather_in_thread, &r));
+    CHECK_EQ(next_message(&r.hub, payload), WEIR__WIRE_GATHER);
+    all.members = weir__ranks_one(1);
+    CHECK(
+        weir__conn_send(&r.hub, WEIR__WIRE_GATHERED, &all, weir__wire_gathered_size(&all.members)));
+    CHECK_EQ(end_of(thread), WEIR_EINVAL);
+    end_rank(&r);
+}
+
 static void say_gone(struct lone_rank *r, int rank, enum weir__gone how, const char *text)
 {
     struct weir__wire_gone m = {.rank = (uint32_t)rank, .how = how};

@@ -28,18 +28,21 @@ void weir__link_end_gathers(struct weir__world *w, const char *key,
 {
     weir__mutex_lock(&w->conn_lock);
     for (struct weir__gather *g = w->gathers; g; g = g->next) {
+        bool fits = all && weir__ranks_equal(&all->members, &g->message->members);
+
         if ((key && strcmp(g->message->key, key)) || atomic_load(&g->state))
             continue;
-        if (all) {
+        if (fits) {
             memcpy(g->all, all, weir__wire_gathered_size(&all->members));
             w->done[w->ndone].message = *g->message;
             w->done[w->ndone].deadline_ns = g->deadline_ns;
             w->ndone = (w->ndone + 1) % WEIR__DONE;
         } else {
-            g->status = status;
-            snprintf(g->text, sizeof g->text, "%s", text);
+            g->status = all ? WEIR_EINVAL : status;
+            snprintf(g->text, sizeof g->text, "%s",
+                     all ? "the rank that joins the ranks gathered other members" : text);
         }
-        atomic_store(&g->state, all ? 1 : 2);
+        atomic_store(&g->state, fits ? 1 : 2);
         weir__futex_wake(&g->state, 1);
     }
     weir__mutex_unlock(&w->conn_lock);
