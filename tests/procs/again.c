@@ -2,7 +2,7 @@
  * stream, values are right, and ranks that disagree or die are named. */
 #include <pthread.h>
 
-#include "kids.h"
+#include "procs/kids.h"
 
 static weir_tensor *room(weir_stream *s, weir_dtype type, int64_t n)
 {

@@ -1,5 +1,5 @@
 /* Processes on GPUs: CUDA IPC, on the fake GPU, or on a real one with KID_DEVICE=cuda. */
-#include "kids.h"
+#include "procs/kids.h"
 
 static const char *const fake[] = {"KID_DEVICE=cuda:0,op_timeout=30",
                                    "KID_FEWER=1",

@@ -1,6 +1,6 @@
 /* Ranks that disagree, leave or do not come: everybody else gets an error that names the rank and
  * the call, and ends. */
-#include "kids.h"
+#include "procs/kids.h"
 
 #include <time.h>
 

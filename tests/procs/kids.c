@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "kids.h"
-#include "left.h"
+#include "procs/kids.h"
+#include "procs/loss/left.h"
 
 #include <errno.h>
 #include <execinfo.h>

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "harness/test.h"
-#include "losses.h"
+#include "procs/loss/losses.h"
 #include "weir/weir.h"
 
 enum { MOST_KIDS = 128, KID_TEXT = 4096 };

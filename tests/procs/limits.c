@@ -1,5 +1,5 @@
 /* What engines promise, and which devices' ranks can be processes, and how many. */
-#include "kids.h"
+#include "procs/kids.h"
 
 #include <string.h>
 

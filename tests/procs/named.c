@@ -1,5 +1,5 @@
 /* Kernel nodes of graph files, whose collectives have names, between processes. */
-#include "kids.h"
+#include "procs/kids.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Plans whose collectives are NCCL's, in the plan's own graph: on the fake GPU and the fake NCCL.
  */
-#include "kids.h"
+#include "procs/kids.h"
 #include "weir/trace.h"
 
 #include "cuda/fake/control.h"

@@ -1,7 +1,7 @@
 /* Graphs, sub-groups and streams between processes. */
 #include <stdatomic.h>
 
-#include "kids.h"
+#include "procs/kids.h"
 
 /* ---- graphs ---- */
 

@@ -1,7 +1,7 @@
 /* Random programs of collectives of sub-groups in place and on views with gaps, also of no
  * elements, while memory is freed and reused at once. Each rank computes on the host what all ranks
  * have. */
-#include "kids.h"
+#include "procs/kids.h"
 
 enum { RANKS = 4, ROWS = 24, COLUMNS = 1000, GROUPS = 4, STREAMS = 3, STEPS = 240 };
 

@@ -1,6 +1,6 @@
 /* All-reduces of many bytes and ranks, in two rounds: each rank reduces a slice, then all read it.
  */
-#include "kids.h"
+#include "procs/kids.h"
 
 static float value_of(int rank, int64_t i)
 {

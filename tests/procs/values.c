@@ -1,5 +1,5 @@
 /* Every collective between processes gives the bits that it gives between ranks of one process. */
-#include "kids.h"
+#include "procs/kids.h"
 
 static const weir_dtype types[] = {WEIR_F32, WEIR_F16, WEIR_BF16, WEIR_F64,
                                    WEIR_I64, WEIR_I32, WEIR_I8,   WEIR_U8};

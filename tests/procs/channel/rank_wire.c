@@ -1,6 +1,6 @@
 /* A rank whose hub sends anything: its groups end with an error that names the hub's rank. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "procs/channel/control.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "left.h"
+#include "procs/loss/left.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kids.h"
+#include "procs/kids.h"
 
 static void pause_ms(long ms)
 {

@@ -12,7 +12,7 @@
 
 #include "comm/procs/proof.h"
 #include "harness/test.h"
-#include "talk.h"
+#include "procs/channel/talk.h"
 
 static _Alignas(8) char payload[WEIR__WIRE_MOST];
 

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "control.h"
+#include "procs/channel/control.h"
 
 #include <errno.h>
 #include <fcntl.h>

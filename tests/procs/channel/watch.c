@@ -1,6 +1,6 @@
 /* The observer process (src/comm/procs/watch), and how the hub handles its reports. */
 #define _GNU_SOURCE
-#include "kids.h"
+#include "procs/kids.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Ranks that go on when the rank that joins them is gone: the next one joins them, and ranks that
  * are lost then are named as before. */
 #define _GNU_SOURCE
-#include "kids.h"
-#include "left.h"
+#include "procs/kids.h"
+#include "procs/loss/left.h"
 
 #include <pthread.h>
 #include <signal.h>

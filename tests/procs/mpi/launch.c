@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
-#include "mpi_launch.h"
-#include "left.h"
+#include "procs/mpi/launch.h"
+#include "procs/loss/left.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

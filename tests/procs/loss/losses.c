@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "losses.h"
+#include "procs/loss/losses.h"
 
 #include <signal.h>
 #include <stdlib.h>

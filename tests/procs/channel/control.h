@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "kids.h"
-#include "talk.h"
+#include "procs/channel/talk.h"
+#include "procs/kids.h"
 
 /* Puts a message at `to`, and returns its size. */
 size_t control_message(char *to, enum weir__wire_type type, const void *payload, size_t size);

@@ -2,8 +2,8 @@
  * namespaces by Open MPI 5 and 4. Ranks write to files what they say, because their launcher
  * may not hand it on. */
 #define _GNU_SOURCE
-#include "left.h"
-#include "mpi_launch.h"
+#include "procs/loss/left.h"
+#include "procs/mpi/launch.h"
 
 #include <pthread.h>
 #include <signal.h>

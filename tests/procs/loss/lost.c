@@ -1,8 +1,8 @@
 /* Ranks that die, stop or are cut off, at any point: everybody else gets an error that names the
  * rank and the call, and ends. */
 #define _GNU_SOURCE
-#include "kids.h"
-#include "left.h"
+#include "procs/kids.h"
+#include "procs/loss/left.h"
 
 #include <pthread.h>
 #include <signal.h>

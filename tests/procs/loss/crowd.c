@@ -1,5 +1,5 @@
 /* More than 64 ranks, each a process. */
-#include "kids.h"
+#include "procs/kids.h"
 
 /* Rank r has (r + i) % 3 rows for rank i: r * 1000 + i. */
 static void exchange_uneven(weir_rank *self, weir_device *dev)

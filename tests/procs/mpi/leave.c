@@ -1,5 +1,5 @@
 /* Ranks that leave while their messages are in flight, by engine `mpi`. */
-#include "mpi_launch.h"
+#include "procs/mpi/launch.h"
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
 /* Ranks on their way to the next hub. */
 #define _GNU_SOURCE
-#include "kids.h"
+#include "procs/kids.h"
 
 #include <fcntl.h>
 #include <signal.h>

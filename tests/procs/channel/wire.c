@@ -1,6 +1,6 @@
 /* The control channel refuses strangers and invalid messages. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "procs/channel/control.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
  * (scripts/mpi-env installs the latter two), else it is looked for in PATH. WEIR_MPI says which
  * library the ranks load; without it, the one that came with a launcher that was named. */
 #define _GNU_SOURCE
-#include "mpi_launch.h"
+#include "procs/mpi/launch.h"
 
 #include "comm/procs/mpi/api.h"
 

@@ -1,6 +1,6 @@
 /* What a hub tells its ranks. */
 #define _GNU_SOURCE
-#include "talk.h"
+#include "procs/channel/talk.h"
 
 #include <poll.h>
 #include <stdlib.h>

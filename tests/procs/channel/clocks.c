@@ -1,7 +1,7 @@
 /* Ranks whose clocks differ: the offset is measured over the control channel, and their traces are
  * merged in order. */
 #define _GNU_SOURCE
-#include "control.h"
+#include "procs/channel/control.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,14 +2,15 @@
 #ifndef TESTS_PROCS_MPI_LAUNCH_H
 #define TESTS_PROCS_MPI_LAUNCH_H
 
-#include "kids.h"
+#include "procs/kids.h"
 
 struct family {
     const char *launcher, *variable, *library;
     const char *options[6];
     const char *settings[3]; /* of the environment */
     const char *own_names;   /* of files that a rank that dies leaves in /dev/shm */
-    const char *hosts; /* as tests/procs/two-hosts names it: ranks are on two hosts; NULL: on one */
+    const char
+        *hosts; /* as tests/procs/mpi/two-hosts names it: ranks are on two hosts; NULL: on one */
 };
 
 extern const struct family open_mpi, mpich, open_mpi_far, mpich_far; /* far: on two hosts */

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "talk.h"
+#include "procs/channel/talk.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /* Ranks that are lost while they join, make groups, call on them and destroy them. */
 #define _GNU_SOURCE
-#include "kids.h"
-#include "left.h"
+#include "procs/kids.h"
+#include "procs/loss/left.h"
 
 #include <pthread.h>
 #include <signal.h>
