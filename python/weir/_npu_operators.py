@@ -5,6 +5,8 @@ PyTorch's tensors the kernels are operators of PyTorch (see ``_torch.kernels``):
 current stream, and ``torch.compile`` finds them in the traced graph.
 """
 
+import math
+
 from . import _C
 from ._create import tensor
 
@@ -61,8 +63,41 @@ def _rotary(x, cosines, sines):
 
 def _ends_of_groups(ids, n):
     """Counts how many of the ids, integers >= 0, are at most 0, 1, ... n - 1."""
-    last = tensor(list(range(n))).cast(ids.dtype).reshape((n, 1))
-    return _C.sum(_C.le(ids.reshape((1, -1)), last).cast(_C.int32), (1,), False).cast(_C.int32)
+    return _C.expert_order(_C.minimum(ids, n), n + 1, 1)[2][:n]
+
+
+def _int_matmul(a, b, bias):
+    """a x b of int8, plus the bias, in int32."""
+    if bias is None or (a.ndim == 2 == b.ndim and bias.ndim == 1):
+        return _C.matmul(a, b) if bias is None else _C.matmul_bias(a, b, bias)
+    return _C.add(_C.matmul(a, b), bias)
+
+
+_WHOLE = {_C.float16: 8, _C.bfloat16: 8, _C.float32: 4}  # numbers in 16 bytes
+
+
+def _padded(x, whole):
+    """x with zeros up to a whole number of steps of its last dim."""
+    missing = -x.shape[-1] % whole
+    if not missing:
+        return x
+    one = _C.slice_dim(x, -1, 0, 1)
+    zeros = _C.lt(one, one).cast(x.dtype)  # also for NaN, and for any sizes of a graph's
+    return _C.concat([x, *[zeros] * missing], -1)
+
+
+def attention(q, k, v, mask, causal, scale, rows_first=False):
+    """weir's attention. On a GPU, rows of heads must be steps of 16 bytes for tensor cores: columns of
+    zeros change no score, and those of the values are cut off again."""
+    whole = _WHOLE.get(q.dtype, 1) if q.device.name.startswith("cuda") else 1
+    size, columns = q.shape[-1], v.shape[-1]
+    if max(size, columns) > 256 or not size or not columns:
+        whole = 1
+    if size % whole:
+        q, k, scale = _padded(q, whole), _padded(k, whole), scale or 1 / math.sqrt(size)
+    wide = _padded(v, whole)
+    made = _C.attention(q, k, wide, mask, causal, scale or 0.0, rows_first)
+    return made if wide is v else _C.slice_dim(made, -1, 0, columns)
 
 
 KERNELS = {
@@ -72,10 +107,11 @@ KERNELS = {
     "rms_norm": _rms_norm,
     "rms_scale": _rms_scale,
     "linear": _C.linear,
+    "int_matmul": _int_matmul,
     "grouped_matmul": _C.grouped_matmul,
     "rotary_mul": _rotary_mul,
     "rotary": _rotary,
-    "attention": _C.attention,  # q, k, v, mask, causal, scale
+    "attention": attention,
     "expert_choice": _C.expert_choice,
     "expert_order": _C.expert_order,
     "expert_sum": _C.expert_sum,

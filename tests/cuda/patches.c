@@ -202,8 +202,8 @@ TEST(cuda_patches, any_call_may_fail)
     close_job(&j);
 }
 
-/* Runs from each place three times and checks the values. Returns how many runs were launches of the
- * plan's graph, of which the caller's lane must have so many cores. */
+/* Runs from each place three times and checks the values. Returns how many runs were launches of
+ * the plan's graph, of which the caller's lane must have so many cores. */
 static int run_on_cores(const struct fake_control *fake, struct job *j, weir_plan *plan, int cores)
 {
     char nodes[4096], want[40];

@@ -28,10 +28,9 @@ def _swiglu(x, dim):
     return F.silu(first) * second
 
 
-def suit_tensor_cores(dtype, *sizes):
-    """Whether weir's attention on a GPU supports such heads; PyTorch's kernels take the others."""
-    whole = {"float16": 8, "bfloat16": 8, "float32": 4}.get(str(dtype).removeprefix("torch."))  # in 16 bytes
-    return whole is not None and max(sizes) <= 256 and all(size % whole == 0 for size in sizes)
+def attends_on_gpu(dtype, *sizes):
+    """Whether weir's attention on a GPU takes such heads; PyTorch's kernels take the others."""
+    return str(dtype).removeprefix("torch.") in ("float16", "bfloat16", "float32") and max(sizes) <= 256
 
 
 def _attention(q, k, v, mask, causal, scale):
@@ -92,6 +91,11 @@ def _grouped_matmul(a, b, ends, bias):
     return made
 
 
+def _int_matmul(a, b, bias):
+    made = torch.matmul(a.to(torch.int32), b.to(torch.int32))
+    return made if bias is None else made + bias
+
+
 # By name: the schema, and an equivalent composition of PyTorch's operators.
 _OPERATORS = {
     "swiglu": ("(Tensor x, int dim) -> Tensor", _swiglu),
@@ -105,6 +109,7 @@ _OPERATORS = {
         lambda x, eps: torch.rsqrt(x.float().square().mean(-1, keepdim=True) + eps),
     ),
     "linear": ("(Tensor x, Tensor weight, Tensor? bias) -> Tensor", F.linear),
+    "int_matmul": ("(Tensor a, Tensor b, Tensor? bias) -> Tensor", _int_matmul),
     "grouped_matmul": (
         "(Tensor a, Tensor b, Tensor ends, Tensor? bias) -> Tensor",
         _grouped_matmul,

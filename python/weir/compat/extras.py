@@ -5,6 +5,7 @@ import itertools
 import torch
 
 import weir
+from weir._torch import kernels
 
 _ids = itertools.count(1)
 
@@ -54,15 +55,17 @@ def npu_quant_matmul(x1, x2, scale, *, offset=None, pertoken_scale=None, bias=No
         raise NotImplementedError(f"npu_quant_matmul of weir has no '{used[0]}'")
     if x1.dtype != torch.int8 or x2.dtype != torch.int8:
         raise RuntimeError(f"npu_quant_matmul multiplies int8, not {x1.dtype} and {x2.dtype}")
-    product = torch.matmul(x1.to(torch.int32), x2.to(torch.int32))
-    if bias is not None and bias.dtype == torch.int32:
-        product = product + bias
+    for name, value in (("scale", scale), ("offset", offset)):
+        if value is not None and value.dtype == torch.int64:  # of npu_trans_quant_param
+            raise NotImplementedError(f"npu_quant_matmul of weir has no {name} of packed int64")
+    whole = bias is not None and bias.dtype == torch.int32
+    product = kernels.run("int_matmul", x1, x2, bias if whole else None)
     if output_dtype == torch.int32:
         return product
     made = product.to(torch.float32) * scale.to(torch.float32)
     if pertoken_scale is not None:
         made = made * pertoken_scale.to(torch.float32).unsqueeze(-1)
-    if bias is not None and bias.dtype != torch.int32:
+    if bias is not None and not whole:
         made = made + bias
     if output_dtype in (None, torch.int8):
         made = made if offset is None else made + offset

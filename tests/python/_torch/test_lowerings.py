@@ -13,6 +13,16 @@ WHOLE = torch.arange(-6, 6)
 BITS = torch.tensor([0, 1, -1, 255, -256, 1 << 31, -(1 << 63), (1 << 63) - 1, 5, 64, -3, 1 << 40])
 LONG = torch.randn(2, 5000, generator=torch.Generator().manual_seed(1))
 
+TIES = torch.tensor([[3, 0, 3, 0], [-5, 7, -5, 7], [2, 2, 2, 2]])
+EXTREMES = torch.tensor([-(1 << 63), (1 << 63) - 1, -(1 << 63), 0])
+BYTES = torch.randint(-128, 128, (2, 24, 40), generator=torch.Generator().manual_seed(2), dtype=torch.int8)
+IDS = torch.randint(-2, 258, (32768,), generator=torch.Generator().manual_seed(3))
+
+
+def of_whole_types(function):
+    return tuple(function(TIES.to(t)) for t in (torch.int64, torch.int32, torch.int8, torch.uint8))
+
+
 CASES = {
     "sin and cos": lambda: (torch.sin(X), torch.cos(X)),
     "max_pool2d": lambda: F.max_pool2d(X, 3, 2, 1),
@@ -50,6 +60,10 @@ CASES = {
         WHOLE.to(torch.uint8).cumprod(0),
     ),
     "histc": lambda: torch.histc((torch.arange(20) % 7).float(), 7, 0, 6),
+    "histc of many numbers": lambda: (
+        torch.histc(IDS.float(), 256, 0, 255), torch.histc(LONG, 4096, -2, 2), torch.histc(X[0].transpose(0, 2), 3, -1, 1.5),
+        torch.histc(torch.tensor([1.0, float("nan"), float("inf")]), 1, 0, 2), torch.histc(X[:0], 5, 0, 1),
+    ),
     "index": lambda: (X[PLACE], X[:, ROW], X[PLACE, ROW]),
     "index of inner dims": lambda: (
         X[:, torch.tensor([[0], [1]]), torch.tensor([2, -1, 0])],
@@ -83,6 +97,25 @@ CASES = {
     "tril and triu": lambda: (torch.tril(X, -1), torch.triu(X > 0, 2)),
     "gelu by tanh": lambda: F.gelu(X, approximate="tanh"),
     "max and min of a dim": lambda: (torch.max(X, 1), torch.min(X, -1, keepdim=True)),
+    "max and min of a dim, whole numbers": lambda: of_whole_types(
+        lambda x: (torch.max(x, 1), torch.min(x, 0), torch.min(x, -1, keepdim=True))
+    ),
+    "argmax and argmin": lambda: (
+        X.argmax(), X.argmin(), X.argmax(1), X.argmin(-1, keepdim=True), X.half().argmin(0),
+        EXTREMES.argmin(), EXTREMES.argmax(), of_whole_types(lambda x: (x.argmin(), x.argmin(0), x.argmax(1))),
+    ),
+    "topk": lambda: (
+        X.topk(3), X.topk(2, 1, largest=False), X.topk(6, 1), LONG.topk(7), LONG.topk(300, largest=False),
+        TIES.topk(1, largest=False)[0], EXTREMES.topk(3)[0],
+    ),
+    "sort of whole numbers": lambda: (
+        of_whole_types(lambda x: torch.sort(x, dim=1, stable=True)), LONG.sort(1), LONG.argsort(0),
+        torch.sort(BITS, stable=True, descending=True),
+    ),
+    "products of int8": lambda: (
+        torch._int_mm(BYTES[0], BYTES[1].T), torch._int_mm(BYTES[0].T, BYTES[1]),
+        torch._int_mm(torch.full((17, 512), -128, dtype=torch.int8), torch.full((512, 8), -128, dtype=torch.int8)),
+    ),
     "any and all": lambda: ((X > 2).any(), (X > -1).all(1), (X > 2).any(-1)),
     "var": lambda: (X.var(1), X.var((1, 2), correction=0), X.std(-1), X.std()),
     "fill": lambda: (

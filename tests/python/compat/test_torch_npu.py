@@ -340,6 +340,8 @@ def test_smaller_names_of_torch_npu(npu):
         output_dtype=torch.float16,
     )  # fmt: skip
     assert made.tolist() == [[-2.5, -10.0], [15.0, 20.0]] and made.dtype == torch.float16
+    with pytest.raises(NotImplementedError, match="no scale of packed int64"):
+        torch_npu.npu_quant_matmul(a, a, torch.ones(2, dtype=torch.int64))
     with torch_npu.npu.amp.autocast(dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
     assert npu.FloatTensor([1, 2]).tolist() == [1, 2]
@@ -356,6 +358,45 @@ def test_smaller_names_of_torch_npu(npu):
     first = torch.rand(3, device="npu")
     npu.set_rng_state(state)
     assert torch.equal(torch.rand(3, device="npu"), first)
+
+
+def test_products_of_int8_are_exact_with_scales_offsets_and_biases(npu):
+    import torch_npu
+
+    def product(a, b, scale, way):
+        return torch_npu.npu_quant_matmul(a, b, scale, **way)
+
+    draw = torch.Generator().manual_seed(0)
+    scale, each = torch.rand(40, generator=draw) / 512, torch.rand(17, generator=draw)
+    whole = torch.randint(-9999, 9999, (40,), generator=draw, dtype=torch.int32)
+    ways = [
+        {"output_dtype": torch.int32},
+        {"output_dtype": torch.int32, "bias": whole},
+        {"bias": whole, "offset": torch.full((40,), 3.0)},
+        {"pertoken_scale": each, "output_dtype": torch.float32, "bias": whole.float()},
+        {"pertoken_scale": each, "output_dtype": torch.bfloat16},
+    ]
+    for shape in ((17, 300), (2, 17, 300)):
+        torch._dynamo.reset()
+        compiled = torch.compile(product, backend="weir", fullgraph=True)
+        # The largest products that there are: f32 would round their sums.
+        a, b = (torch.randint(-128, 128, s, generator=draw, dtype=torch.int8) for s in (shape, (300, 40)))
+        a[..., :150], b[:150] = -128, -128
+        for way in ways:
+            sums = (a.double() @ b.double()).to(torch.int32)  # exact: far below 2 ** 53
+            want = sums + way["bias"] if way.get("bias") is whole else sums
+            if way.get("output_dtype") is not torch.int32:
+                want = want.float() * scale
+                if "pertoken_scale" in way:
+                    want = want * each[:, None]
+                if way.get("bias") is not None and way["bias"] is not whole:
+                    want = want + way["bias"]
+                if "offset" in way:
+                    want = (want + way["offset"]).round().clamp(-128, 127)
+                want = want.to(way.get("output_dtype", torch.int8))
+            for call in (product, compiled):
+                got = call(a, b, scale, way)
+                assert got.dtype == want.dtype and torch.equal(got, want), (shape, way)
 
 
 def test_torchair_compiles_for_the_cache_and_for_gears(npu):

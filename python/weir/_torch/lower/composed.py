@@ -9,7 +9,7 @@ import torch
 
 from ... import _C
 from .table import _INTS, BY_NAME, TABLE, _cast, _constant, _count, _cut, _is_tensor, _need
-from .table import _wide, lowers
+from .table import _wide, full, lowers
 
 aten = torch.ops.aten
 
@@ -115,13 +115,13 @@ BY_NAME["transformers::grouped_mm_fallback"] = _grouped_mm
 
 
 def _reversed(x):
-    """Reverses the order of x: -x for floats, -1 - x for integers, whose least cannot be negated."""
-    return _C.neg(x) if x.dtype.is_floating_point else _C.sub(-1, x)
+    """Reverses the order of x: -x for floats; all bits of integers, whose least cannot be negated."""
+    return _C.neg(x) if x.dtype.is_floating_point else _C.bitwise_not(x)
 
 
 def _extreme(function, sign):
     def lower(x, dim, keepdim=False, out=None):
-        _need(x.ndim > 0 and (x.dtype.is_floating_point or x.dtype in _INTS))
+        _need(x.ndim > 0)
         turned = x if sign > 0 else _reversed(x)
         return [function(x, (dim,), keepdim), _C.argmax(turned, dim, keepdim)]
 
@@ -134,7 +134,7 @@ TABLE[aten.min.dim] = _extreme(_C.min, -1)
 
 @lowers(aten.argmin.default)
 def _argmin(x, dim=None, keepdim=False, out=None):
-    _need((dim is not None or not keepdim) and x.dtype.is_floating_point)
+    _need(dim is not None or not keepdim)
     return _C.argmax(_reversed(x), dim, keepdim)
 
 
@@ -180,15 +180,17 @@ TABLE[aten.cummin.default] = _so_far(_C.cummin)
 
 @lowers(aten.histc.default)
 def _histc(x, bins=100, min=0, max=0, out=None):
-    _need(x.ndim == 1 and min < max and bins <= 4096 and x.shape[0] * bins <= 1 << 22)
+    _need(min < max and bins < 1 << 16)  # expert_order has one more
+    x = x.reshape((-1,))
     wide = _wide(x) if x.dtype.is_floating_point else x.cast(_C.float64)
     # Rounds at the same points as PyTorch, so that numbers at the edges get the same bins.
     place = ((wide - min) * bins / (max - min)).cast(_C.int64)
     place = _C.minimum(place, bins - 1)
     inside = _C.minimum(_C.ge(wide, min), _C.le(wide, max))
-    place = _C.where(inside, place, _constant(-1, _C.int64))
-    hits = _C.eq(place.reshape((1, -1)), _count(bins).reshape((bins, 1)))
-    return _C.sum(hits.cast(_C.int32), (1,), False).cast(out)
+    place = _C.where(inside, place, _constant(bins, _C.int64))
+    ends = _C.expert_order(place, bins + 1, 1)[2][:bins]
+    before = _C.concat([full((1,), 0, _C.int32), ends[: bins - 1]], 0)
+    return _C.sub(ends, before).cast(out)
 
 
 @lowers(aten.var.correction)

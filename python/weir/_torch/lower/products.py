@@ -3,6 +3,7 @@
 import torch
 
 from ... import _C
+from ..._npu_operators import attention
 from .. import kernels
 from .table import _need, lowers
 
@@ -12,6 +13,12 @@ aten = torch.ops.aten
 @lowers(aten.mm.default, aten.bmm.default)
 def _mm(a, b, out):
     _need(a.dtype is b.dtype)
+    return _C.matmul(a, b)
+
+
+@lowers(aten._int_mm.default)
+def _int_mm(a, b, out):
+    _need(a.dtype is b.dtype is _C.int8)  # weir sums their products in i32
     return _C.matmul(a, b)
 
 
@@ -53,27 +60,26 @@ def _attention(q, k, v, dropout_p=0.0, is_causal=False, out=None, attn_mask=None
     # weir aligns a causal mask with the last query, PyTorch with the first.
     _need(dropout_p == 0.0 and (not is_causal or q.shape[-2] == k.shape[-2]))
     _need(scale is None or scale != 0)  # for weir a scale of 0 means the default
-    made = _C.attention(q, k, v, mask=attn_mask, causal=is_causal, scale=scale or 0.0,
-                        rows_first=rows_first)
+    made = attention(q, k, v, attn_mask, is_causal, scale, rows_first)
     made = made.permute((0, 2, 1, 3)) if rows_first else made
     return [made, None]  # the second result is for the backward pass; see ONLY_FIRST
 
 
-def _on_tensor_cores(q, k, v):
-    _need(kernels.suit_tensor_cores(q.dtype.name, q.shape[-1], v.shape[-1]))
+def _on_gpu(q, k, v):
+    _need(kernels.attends_on_gpu(q.dtype.name, q.shape[-1], v.shape[-1]))
 
 
 @lowers(aten._scaled_dot_product_flash_attention.default)
 def _flash_attention(q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, out=None,
                      scale=None, rows_first=False):
-    _on_tensor_cores(q, k, v)
+    _on_gpu(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, scale=scale, rows_first=rows_first)
 
 
 @lowers(aten._scaled_dot_product_efficient_attention.default)
 def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
                          out=None, scale=None, rows_first=False):
-    _on_tensor_cores(q, k, v)
+    _on_gpu(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale,
                       rows_first=rows_first)
 
@@ -81,6 +87,6 @@ def _efficient_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, 
 @lowers(aten._scaled_dot_product_cudnn_attention.default)
 def _cudnn_attention(q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
                      return_debug_mask=False, out=None, scale=None, rows_first=False):
-    _on_tensor_cores(q, k, v)
+    _on_gpu(q, k, v)
     return _attention(q, k, v, dropout_p, is_causal, attn_mask=attn_bias, scale=scale,
                       rows_first=rows_first)

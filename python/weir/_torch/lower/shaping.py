@@ -116,9 +116,14 @@ def _has_open(node):
     return any(isinstance(s, torch.SymInt) for shape in shapes for s in shape)
 
 
-def _attends_safely(node):
-    causal = node.args[4] if len(node.args) > 4 else node.kwargs.get("is_causal")
-    return not causal or sizes(node, 0)[-2] == sizes(node, 1)[-2]
+def _attends_safely(at):
+    """Whether attention, whose argument `at` says that it is causal, has a query for each key."""
+
+    def test(node):
+        causal = node.args[at] if len(node.args) > at else node.kwargs.get("is_causal")
+        return not causal or sizes(node, 0)[-2] == sizes(node, 1)[-2]
+
+    return test
 
 
 def _rest_is_fixed(node):
@@ -154,7 +159,10 @@ def _nothing_is_open(node):
 
 # Tests whether a lowering's decisions by size hold for all sizes; lowerings not listed make none.
 _SAFE = {
-    aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _attends_safely(4),
+    aten._scaled_dot_product_flash_attention.default: _attends_safely(4),
+    aten._scaled_dot_product_efficient_attention.default: _attends_safely(6),
+    aten._scaled_dot_product_cudnn_attention.default: _attends_safely(6),
     aten.scatter_add.default: lambda node: sizes(node, 2) == sizes(node, 3),
     aten.scatter.src: lambda node: sizes(node, 2) == sizes(node, 3),
     aten.copy.default: _copies_safely,

@@ -59,7 +59,7 @@ def _with_bools(graph, node, mask, known, hides):
         return False
     if (scale is not None and scale <= 0) or _shape(v) is None:
         return False
-    if not kernels.suit_tensor_cores(_val(q).dtype, _shape(q)[-1], _shape(v)[-1]):
+    if not kernels.attends_on_gpu(_val(q).dtype, _shape(q)[-1], _shape(v)[-1]):
         return False
     used = [user for user in node.users if user.users]
     if any(not _is(user, operator.getitem) or user.args[1] != 0 for user in used):
