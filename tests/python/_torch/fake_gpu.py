@@ -53,9 +53,15 @@ class FakeGpu(stand_in.Host):
         return self.moved(super().numbers(numbers))
 
     def issue(self, plan):
-        def run(args):
+        return self._on_copies(plan.call_on)
+
+    def issue_at(self, plan):
+        return self._on_copies(plan.call_at)
+
+    def _on_copies(self, call):
+        def run(args, *layouts):
             theirs = [self.moved(x) for x in args]
-            made = [x.clone() if isinstance(x, torch.Tensor) else x for x in plan.call_on(theirs)]
+            made = [x.clone() if isinstance(x, torch.Tensor) else x for x in call(theirs, *layouts)]
             for x, now in zip(args, theirs):
                 if isinstance(x, torch.Tensor) and not torch.equal(x, now):
                     x.copy_(now)
@@ -146,6 +152,23 @@ class Heads:
 
 def heads(sizes):
     return {f"heads of {d}": Heads(d, d) for d in sizes}
+
+
+def growing(size, lengths=(9, 13, 4)):
+    """What is wrong with attention of keys of open lengths, as sentences."""
+    compile_on("cuda:0")
+    torch._dynamo.reset()
+    config = weir.CompilerConfig()
+    config.post_grad_custom_pre_pass = as_on_a_gpu
+    backend = weir.get_npu_backend(compiler_config=config)
+    run = torch.compile(lambda q, k, v: attend(q, k, v), backend=backend, fullgraph=True, dynamic=True)
+    for length in lengths:
+        tensors = [torch.randn(1, 2, n, size) for n in (5, length, length)]
+        for tensor in tensors:
+            torch._dynamo.mark_static(tensor, 3)
+        check(run(*tensors), attend(*tensors))
+    wrong = [f"PyTorch's {dict(backend.coverage.fallback)}"] if backend.coverage.fallback else []
+    return wrong + [f"{len(g.elastic)} plans" for g in backend.graphs if len(g.elastic) != 1]
 
 
 VERBOSE = __name__ == "__main__"  # prints each case

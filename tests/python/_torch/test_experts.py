@@ -152,6 +152,40 @@ def test_a_layer_of_experts_is_one_operator_for_each_of_its_steps():
                      "Silu", "Mul", "GroupedMatMul", "ExpertSum"]  # fmt: skip
 
 
+def test_a_layer_of_experts_is_the_same_operators_for_any_number_of_tokens():
+    def soft(x, gate, up, down):
+        weights, experts = softmax_gate(x @ gate)
+        return experts_of(x, weights, experts, up, down)
+
+    def grouped(x, gate, up, down):
+        return experts_of(x, *grouped_gate(x @ gate, torch.arange(EXPERTS) / 8), up, down)
+
+    def hidden(x, gate, up, down):
+        """Experts that may be out of range are not ordered by expert; those that are so count for none."""
+        ids = (x[:, :K].float() * 6).long()
+        return torch.histc(torch.sort(ids.reshape(-1))[0].float(), EXPERTS, 0, EXPERTS - 1).cumsum(0, dtype=torch.int32)
+
+    _, *rest = layer()
+    for run in (soft, grouped, hidden):
+        torch._dynamo.reset()
+        backend = weir.get_npu_backend()
+        compiled_run = torch.compile(run, backend=backend, fullgraph=True, dynamic=True)
+        with torch.no_grad():
+            for tokens in (40, 17, 64, 3):
+                x = torch.randn(tokens, HIDDEN).bfloat16()
+                torch.testing.assert_close(compiled_run(x, *rest), run(x, *rest), rtol=5e-2, atol=5e-2)
+        (graph,) = backend.graphs
+        (elastic,) = graph.elastic
+        assert not backend.coverage.fallback and not graph.inelastic
+        text = elastic.plan.list()
+        if run is hidden:
+            assert " Sort_" in text
+            continue
+        for name in ("ExpertChoice", "ExpertOrder", "IndexSelect", "ExpertSum"):
+            assert text.count(f" {name}_") == 1, text
+        assert not any(f" {name}_" in text for name in ("Sort", "TopK", "Scatter", "CumSum", "Embedding", "Gather"))
+
+
 def test_the_sum_of_experts_is_as_accurate_as_eager():
     x, gate, up, down = layer()
 
@@ -187,6 +221,24 @@ def test_sorted_experts_and_their_order_may_be_used():
         return made, ids, experts.reshape(-1)[perm]
 
     assert "ExpertOrder" in compiled(run, *layer(), near=5e-2)
+
+
+@pytest.mark.parametrize("kind", ["cudnn", "efficient", "flash"])
+def test_causal_attention_of_a_gpu_is_for_any_sizes_only_if_queries_and_keys_are_as_many(kind):
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from weir._torch.lower import shaping
+
+    attend = getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention").default
+    extra = (0.0,) if kind == "flash" else (None, False, 0.0)
+
+    def is_safe(keys, causal):
+        q, k = (torch.empty(2, 4, n, 16, dtype=torch.float16, device="meta") for n in (5, keys))
+        run = lambda q, k: attend(q, k, k, *extra, causal)[0]  # noqa: E731
+        nodes = make_fx(run, tracing_mode="symbolic")(q, k).graph.nodes
+        (node,) = (n for n in nodes if n.target is attend)
+        return shaping.is_safe(node)
+
+    assert is_safe(5, True) and is_safe(7, False) and not is_safe(7, True)
 
 
 # ---- concatenations ----

@@ -6,7 +6,7 @@ import operator
 import torch
 
 from .. import kernels
-from .nodes import _dims, _factors, _is, _one_user, _replace, _shape, _tell, _val
+from .nodes import _dims, _factors, _is, _one_user, _replace, _shape, _sizes, _tell, _val
 
 aten = torch.ops.aten
 
@@ -30,17 +30,21 @@ def _is_part(node, name, *which):
     return is_one and _is(node.args[0], kernels.OVERLOADS[name])
 
 
+def _is_at_most(size, n):
+    return isinstance(size, int) and size <= n
+
+
 def _below(node, n):
     """Whether its values are indices of experts in 0..n - 1, chosen for a token."""
     while _is(node, *_SAME_NUMBERS):
         node = node.args[0]
     if _is_part(node, "expert_choice", 1):
-        return _shape(node.args[0].args[0])[1] <= n
+        return _is_at_most(_sizes(node.args[0].args[0])[1], n)
     if not _is(node, operator.getitem) or node.args[1] != 1 or not _is(node.args[0], aten.topk.default):
         return False
     args = node.args[0].args
-    shape, dim = _shape(args[0]), args[2] if len(args) > 2 else -1
-    return shape is not None and shape[dim] <= n
+    shape, dim = _sizes(args[0]), args[2] if len(args) > 2 else -1
+    return bool(shape) and _is_at_most(shape[dim], n)
 
 
 def _counts(node, known):
@@ -72,7 +76,7 @@ def _counts(node, known):
 
 def _ends(graph, node, known):
     """cumsum(histc(ids, n, 0, n - 1)): the numbers of ids that are at most 0, 1, ..."""
-    if not _is(node, aten.cumsum.default) or len(_shape(node) or ()) != 1:
+    if not _is(node, aten.cumsum.default) or len(_sizes(node) or ()) != 1:
         return False
     counted, dim = node.args
     if not _is(counted, aten.histc.default) or not _one_user(counted) or dim not in (0, -1):
@@ -82,10 +86,11 @@ def _ends(graph, node, known):
         return False
     if _is(x, aten._to_copy.default):
         x = x.args[0]
-    shape = _shape(x) or ()
-    if len(shape) == 1 and n > 1 and _ordered(graph, node, x, n):
+    if len(_sizes(x) or ()) != 1 or not 1 < n < 1 << 16:  # weir's operator takes up to 1 << 16
+        return False
+    if _ordered(graph, node, x, n):
         return True
-    if len(shape) != 1 or n < 2 or shape[0] * n > 1 << 22 or not _counts(x, known):
+    if not _counts(x, known):
         return False
     with graph.inserting_before(node):
         made = graph.call_function(kernels.OVERLOADS["ends_of_groups"], (x, n))
@@ -123,18 +128,26 @@ def _ordered(graph, node, ids, n):
     return True
 
 
+def _is_count(node, known):
+    """Whether its values are 0, 1, 2, ..."""
+    if node in known:
+        return bool((known[node] == torch.arange(len(known[node]), device=known[node].device)).all())
+    if _is(node, aten.arange.start_step):
+        return node.args[0] == 0 and (len(node.args) < 3 or node.args[2] == 1)
+    return _is(node, aten.arange.default)
+
+
 def _inverse(graph, node, known):
     """Finds y with y[order] = 0, 1, 2, ...: the inverse permutation."""
     if not _is(node, aten.index_put.default) or len(node.args) != 3 or node.kwargs:
         return False
     x, indices, source = node.args
-    if len(indices) != 1 or not _is_part(indices[0], "expert_order", 0) or source not in known:
+    if len(indices) != 1 or not _is_part(indices[0], "expert_order", 0):
         return False
-    shape, made = _shape(indices[0]), indices[0].args[0]
-    if shape != _shape(x) or _val(x).dtype != torch.int64 or made.args[2] != 1:
+    shape, made = _sizes(indices[0]), indices[0].args[0]
+    if shape != _sizes(x) or _val(x).dtype != torch.int64 or made.args[2] != 1:
         return False
-    count = torch.arange(shape[0], device=known[source].device)
-    if tuple(known[source].shape) != shape or not (known[source] == count).all():
+    if _sizes(source) != shape or not _is_count(source, known):
         return False
     places = [u for u in made.users if u.args[1] == 1]
     with graph.inserting_after(made):
@@ -148,13 +161,15 @@ def _summed(graph, node, known):
     if not _is(node, aten.sum.dim_IntList) or _dims(node) != [1] or node.kwargs:
         return False
     stacked = node.args[0]
-    if node.args[2:] not in ((), (False,)) or len(_shape(stacked) or ()) != 3:
+    if node.args[2:] not in ((), (False,)) or len(_sizes(stacked) or ()) != 3:
         return False
     found = _weighted(stacked)
     if not found:
         return False
     rows, places, weights = found
-    tokens, k, _ = _shape(stacked)
+    k = _sizes(stacked)[1]
+    if not isinstance(k, int):
+        return False
     last = node
     if _val(node).dtype != _val(rows).dtype:
         if not _one_user(node) or not _is(next(iter(node.users)), aten._to_copy.default):
@@ -163,9 +178,9 @@ def _summed(graph, node, known):
     if _val(last).dtype != _val(rows).dtype or _val(weights).dtype not in (_val(rows).dtype, torch.float32):
         return False
     with graph.inserting_before(node):
-        args = [graph.call_function(aten.view.default, (x, [tokens, k])) for x in (places, weights)]
+        args = [graph.call_function(aten.view.default, (x, [-1, k])) for x in (places, weights)]
         for made, x in zip(args, (places, weights)):
-            made.meta["val"] = _val(x).view(tokens, k)
+            made.meta["val"] = _val(x).view(_val(stacked).shape[:2])
         made = graph.call_function(kernels.OVERLOADS["expert_sum"], (rows, *args))
     _replace(last, made)
     return True
@@ -181,17 +196,17 @@ def _weighted(stacked):
     product, _, places = back.args
     if not _is_part(places, "expert_order", 1) or not _is(product, aten.mul.Tensor):
         return None
-    if not _one_user(product) or len(_shape(product) or ()) != 2:
+    if not _one_user(product) or len(_sizes(product) or ()) != 2:
         return None
     for rows, column in _factors(product):
-        if not _is(column, aten.unsqueeze.default) or _shape(column) != (_shape(product)[0], 1):
+        if not _is(column, aten.unsqueeze.default) or _sizes(column) != (_sizes(product)[0], 1):
             continue
         weights = column.args[0]
         if not _is(weights, aten.index_select.default) or weights.args[1] != 0:
             continue
         entries, _, order = weights.args
         own = _is_part(order, "expert_order", 0) and order.args[0] is places.args[0]
-        if own and order.args[0].args[2] == 1 and _shape(rows) == _shape(product):
+        if own and order.args[0].args[2] == 1 and _sizes(rows) == _sizes(product):
             return rows, places, entries
     return None
 
@@ -214,10 +229,10 @@ def tokens_of_entries(graph):
 
 def _picked(graph, node, known):
     """x[index] without the conversion of negative indices."""
-    if not _is(node, aten.index.Tensor) or len(node.args[1]) != 1 or _shape(node.args[0]) is None:
+    if not _is(node, aten.index.Tensor) or len(node.args[1]) != 1 or _val(node.args[0]) is None:
         return False
     (index,) = node.args[1]
-    if len(_shape(index) or ()) != 1 or not _counts(index, known):
+    if len(_sizes(index) or ()) != 1 or not _counts(index, known):
         return False
     with graph.inserting_before(node):
         made = graph.call_function(aten.index_select.default, (node.args[0], 0, index))

@@ -11,7 +11,7 @@ import operator
 import torch
 
 from .. import kernels
-from .nodes import _dims, _is, _narrow, _one_user, _replace, _shape, _tell, _val
+from .nodes import _dims, _is, _narrow, _one_user, _replace, _sizes, _tell, _val
 
 aten = torch.ops.aten
 
@@ -24,8 +24,10 @@ _K, _BIAS, _GROUPS, _GROUP_K, _SIGMOID, _TWO, _NORM, _OUTSIDE, _EPS, _SCALE = ra
 
 def _scores(node):
     """(logits, whether the scores are sigmoids) if the node computes scores of experts in f32."""
-    shape = _shape(node)
-    if shape is None or len(shape) != 2 or shape[1] > _MOST or _val(node).dtype != torch.float32:
+    shape = _sizes(node)
+    if shape is None or len(shape) != 2 or _val(node).dtype != torch.float32:
+        return None
+    if not isinstance(shape[1], int) or shape[1] > _MOST:
         return None
     if _is(node, aten.sigmoid.default):
         logits, sigmoid = node.args[0], True
@@ -44,7 +46,7 @@ def _largest(node):
     if not _is(node, aten.topk.default):
         return None
     x, k, dim, largest, *_ = [*node.args, *[None, None, -1, True][len(node.args) :]]
-    last = len(_shape(x) or ()) - 1
+    last = len(_sizes(x) or ()) - 1
     return (x, k) if largest and type(k) is int and dim in (-1, last) and last >= 0 else None
 
 
@@ -117,7 +119,7 @@ def _bias(choice, scores):
     if not _is(choice, aten.add.Tensor) or choice.kwargs or choice.args[0] is not scores:
         return None
     bias = choice.args[1]
-    same = _shape(bias) == _shape(scores)[1:] if _val(bias) is not None else False
+    same = _sizes(bias) == _sizes(scores)[1:] if _val(bias) is not None else False
     return bias if same and _val(bias).dtype in (torch.float32, torch.bfloat16) else None
 
 
@@ -136,10 +138,12 @@ def _left_out(node):
     if not _is(spread, aten.expand.default) or not _is(spread.args[0], aten.unsqueeze.default):
         return None
     hits = spread.args[0].args[0]
-    shape, grouped = _shape(choice), _shape(spread)
-    if shape is None or grouped is None or len(grouped) != 3 or _shape(spread.args[0]) != (*grouped[:2], 1):
+    shape, grouped = _sizes(choice), _sizes(spread)
+    if shape is None or grouped is None or len(grouped) != 3 or _sizes(spread.args[0]) != (*grouped[:2], 1):
         return None
-    if (grouped[0], grouped[1] * grouped[2]) != shape or _shape(hits) != grouped[:2]:
+    if not all(isinstance(n, int) for n in grouped[1:]):
+        return None
+    if (grouped[0], grouped[1] * grouped[2]) != shape or _sizes(hits) != grouped[:2]:
         return None
     found = _best_groups(hits, choice, grouped)
     if not found:
@@ -193,7 +197,7 @@ def _group_score(counted, choice, grouped, group_k, zeros):
         return None
     if not _is(cut, aten.view.default, aten.reshape.default) or cut.args[0] is not choice:
         return None
-    return (group_k, two, cut) if _shape(cut) == grouped and _one_user(cut) else None
+    return (group_k, two, cut) if _sizes(cut) == grouped and _one_user(cut) else None
 
 
 def _weights(node):

@@ -41,6 +41,12 @@ def _shape(node):
     return tuple(val.shape)
 
 
+def _sizes(node):
+    """The sizes, open ones as expressions; None if the value is no tensor."""
+    val = _val(node)
+    return None if val is None else tuple(s if isinstance(s, int) else s.node.expr for s in val.shape)
+
+
 def _narrow(node):
     """The node before its conversion from a half to f32; else the node itself."""
     if not _is(node, torch.ops.aten._to_copy.default) or _val(node).dtype != torch.float32:
