@@ -237,15 +237,16 @@ def test_attention_with_heads_that_the_gpu_kernel_lacks_is_pytorchs():
             self.dtype, self.shape = dtype, (1, 2, 4, size)
 
     half, full = weir.bfloat16, weir.float32
-    products._on_tensor_cores(*[Shaped(half, 128)] * 3)
-    products._on_tensor_cores(Shaped(half, 192), Shaped(half, 192), Shaped(half, 128))
-    for sizes in ((264, 128), (512, 512), (20, 20)):
+    products._on_gpu(*[Shaped(half, 128)] * 3)
+    products._on_gpu(Shaped(half, 192), Shaped(half, 192), Shaped(half, 128))
+    for sizes in ((264, 128), (512, 512)):
         with pytest.raises(table.Decline):
-            products._on_tensor_cores(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
-    products._on_tensor_cores(*[Shaped(full, 20)] * 3)  # whole 16 bytes
-    for kind, size in ((full, 264), (full, 18), (weir.float64, 64)):
+            products._on_gpu(Shaped(half, sizes[0]), None, Shaped(half, sizes[1]))
+    for kind, size in ((full, 20), (full, 18), (half, 20), (half, 1)):  # whole 16 bytes or not
+        products._on_gpu(*[Shaped(kind, size)] * 3)
+    for kind, size in ((full, 264), (half, 257), (weir.float64, 64)):
         with pytest.raises(table.Decline):
-            products._on_tensor_cores(*[Shaped(kind, size)] * 3)
+            products._on_gpu(*[Shaped(kind, size)] * 3)
 
 
 def route(logits, x, k=2):
