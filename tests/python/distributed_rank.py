@@ -11,6 +11,8 @@ from torch import distributed as dist
 import weir
 import weir.distributed  # registers the backend
 
+import distributed_calls
+
 TYPES = [
     torch.float32,
     torch.float64,
@@ -106,6 +108,12 @@ def collectives(rank, ranks, where):
                 )
     others(rank, ranks)
     mismatch(rank, dist.new_group(backend="weir"))
+
+
+def everything(rank, ranks, where):
+    collectives(rank, ranks, where)
+    distributed_calls.calls(rank, ranks)
+    distributed_calls.lost(rank, ranks)
 
 
 def others(rank, ranks):
