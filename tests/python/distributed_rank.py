@@ -12,6 +12,7 @@ import weir
 import weir.distributed  # registers the backend
 
 import distributed_calls
+import distributed_plans
 
 TYPES = [
     torch.float32,
@@ -481,6 +482,8 @@ def compiled(rank, ranks, where):
             check(got, want, f"a compiled collective of {rows} rows")
     assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
     tensor_parallel(rank, ranks, where)
+    if where.type == "cpu":
+        distributed_plans.plans(rank, ranks, Feedforward(rank, ranks))
 
 
 class Attention(torch.nn.Module):
