@@ -403,6 +403,9 @@ def training(rank, ranks, where):
     parallel = torch.nn.parallel.DistributedDataParallel
     gloo = dist.new_group(backend="gloo")
     want = train(parallel(model(), process_group=gloo), rank)
+    assert len(want) == len(want.unique()) == 50, want  # each step has a loss of its own
+    alone = train(model(), rank)  # the comparison below sees gradients that are not exchanged
+    assert (alone - want).abs().max() > 1e-2, alone - want
     torch.testing.assert_close(train(parallel(model()), rank), want, rtol=1e-4, atol=1e-5)
     mesh = init_device_mesh(where.type, (ranks,))
     net = model()
