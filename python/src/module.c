@@ -40,6 +40,21 @@ PyObject *none_or(weir_status status)
     Py_RETURN_NONE;
 }
 
+PyMethodDef *join_methods(PyMethodDef *all, size_t room, PyMethodDef *const *tables)
+{
+    size_t n = 0;
+
+    for (; *tables; tables++)
+        for (PyMethodDef *m = *tables; m->ml_name; m++) {
+            if (n + 1 == room) {
+                PyErr_SetString(PyExc_SystemError, "a table of methods is full");
+                return NULL;
+            }
+            all[n++] = *m;
+        }
+    return all;
+}
+
 /* ---- objects ---- */
 
 void *object_new(PyTypeObject *type)

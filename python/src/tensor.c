@@ -357,27 +357,11 @@ static PyMethodDef tensor_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* Joins three tables of methods into one, as a type takes only one. */
-static PyMethodDef *join_tables(void)
-{
-    PyMethodDef *const tables[] = {tensor_methods, exchange_methods, op_methods};
-    static PyMethodDef all[160];
-    size_t n = 0;
-
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        for (PyMethodDef *m = tables[i]; m->ml_name; m++) {
-            if (n + 1 == sizeof all / sizeof *all) {
-                PyErr_SetString(PyExc_SystemError, "the table of tensor methods is full");
-                return NULL;
-            }
-            all[n++] = *m;
-        }
-    return all;
-}
-
 bool add_tensor_type(PyObject *module)
 {
-    PyMethodDef *methods = join_tables();
+    static PyMethodDef all[160];
+    PyMethodDef *const tables[] = {tensor_methods, exchange_methods, op_methods, NULL};
+    PyMethodDef *methods = join_methods(all, sizeof all / sizeof *all, tables);
     PyType_Slot slots[] = {
         {Py_tp_doc, "A typed, strided view of device memory. Make one with weir.tensor, "
                     "weir.asarray, weir.empty, weir.zeros, ...\n\nOperators queue work and return "

@@ -64,6 +64,12 @@ typedef struct {
 
 typedef struct {
     PyObject ob_base;
+    DeviceObject *device;
+    weir_group *group; /* NULL once closed */
+} GroupObject;
+
+typedef struct {
+    PyObject ob_base;
     weir_dtype code;
 } DTypeObject;
 
@@ -77,6 +83,9 @@ extern PyTypeObject *DeviceType, *StreamType, *EventType, *TensorType, *GraphTyp
 PyObject *raise_status(weir_status status);
 /* Returns None, or NULL with the exception. */
 PyObject *none_or(weir_status status);
+/* Joins tables of methods into one of `room` rows, as a type takes only one; `tables` ends with
+ * NULL. NULL with an exception if they do not fit. */
+PyMethodDef *join_methods(PyMethodDef *all, size_t room, PyMethodDef *const *tables);
 /* Call before releasing the GIL to wait. */
 void before_wait(void);
 
@@ -200,6 +209,11 @@ bool add_device_type(PyObject *module);
 bool add_stream_types(PyObject *module);
 bool add_tensor_type(PyObject *module);
 bool add_graph_types(PyObject *module);
+
+/* ---- group.c, group_calls.c ---- */
+/* This process's rank of an open group; NULL with an exception. */
+weir_rank *group_rank(PyObject *self);
+extern PyMethodDef group_calls[];
 bool add_group_type(PyObject *module);
 
 /* ---- plan/plan.c ---- */

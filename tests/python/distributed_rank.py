@@ -11,6 +11,9 @@ from torch import distributed as dist
 import weir
 import weir.distributed  # registers the backend
 
+import distributed_calls
+import distributed_plans
+
 TYPES = [
     torch.float32,
     torch.float64,
@@ -106,6 +109,12 @@ def collectives(rank, ranks, where):
                 )
     others(rank, ranks)
     mismatch(rank, dist.new_group(backend="weir"))
+
+
+def everything(rank, ranks, where):
+    collectives(rank, ranks, where)
+    distributed_calls.calls(rank, ranks)
+    distributed_calls.lost(rank, ranks)
 
 
 def others(rank, ranks):
@@ -394,6 +403,9 @@ def training(rank, ranks, where):
     parallel = torch.nn.parallel.DistributedDataParallel
     gloo = dist.new_group(backend="gloo")
     want = train(parallel(model(), process_group=gloo), rank)
+    assert len(want) == len(want.unique()) == 50, want  # each step has a loss of its own
+    alone = train(model(), rank)  # the comparison below sees gradients that are not exchanged
+    assert (alone - want).abs().max() > 1e-2, alone - want
     torch.testing.assert_close(train(parallel(model()), rank), want, rtol=1e-4, atol=1e-5)
     mesh = init_device_mesh(where.type, (ranks,))
     net = model()
@@ -473,6 +485,8 @@ def compiled(rank, ranks, where):
             check(got, want, f"a compiled collective of {rows} rows")
     assert not any("c10d" in op for op in backend.coverage.fallback), backend.coverage.fallback
     tensor_parallel(rank, ranks, where)
+    if where.type == "cpu":
+        distributed_plans.plans(rank, ranks, Feedforward(rank, ranks))
 
 
 class Attention(torch.nn.Module):

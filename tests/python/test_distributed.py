@@ -4,6 +4,7 @@ import ast
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch")
 RANK = pathlib.Path(__file__).with_name("distributed_rank.py")
 
 
-def run(scenario, ranks, tmp_path, device="cpu", **environment):
+def run(scenario, ranks, tmp_path, device="cpu", killed=None, **environment):
     store = str(tmp_path / "store")
     said = [tmp_path / f"rank{rank}.txt" for rank in range(ranks)]
     processes = []
@@ -42,7 +43,7 @@ def run(scenario, ranks, tmp_path, device="cpu", **environment):
     for process in processes:
         process.kill()
         process.wait()
-    if any(state != 0 for state in states):
+    if any(state != (-signal.SIGKILL if rank == killed else 0) for rank, state in enumerate(states)):
         told = [failure(rank, states[rank], path.read_text()) for rank, path in enumerate(said)]
         pytest.fail("\n".join(line for lines in zip(*told) for line in lines), pytrace=False)
 
@@ -54,8 +55,8 @@ def failure(rank, state, text):
     return f"rank {rank}: {status}: {errors[-1]}", f"---- rank {rank} said:\n{text}"
 
 
-def test_every_collective_gives_the_values_of_a_reference(tmp_path):
-    run("collectives", 3, tmp_path)
+def test_every_collective_gives_the_values_of_a_reference_and_a_rank_that_is_late_or_lost_is_named(tmp_path):
+    run("everything", 3, tmp_path, killed=2)
 
 
 def test_random_programs_of_collectives_give_what_pytorch_computes(tmp_path):
