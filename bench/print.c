@@ -43,7 +43,7 @@ static void print_row(const struct bench_series *s, bool first, FILE *out)
     char median[32], low[32], high[32];
     struct row row;
 
-    fprintf(out, "%-20s  %-38s  ", first ? s->work : "", s->subject);
+    fprintf(out, "%-24s  %-38s  ", first ? s->work : "", s->subject);
     if (!s->count) {
         fprintf(out, "%10s   (no samples)\n", "-");
         return;
@@ -111,7 +111,7 @@ static void print_drops(const struct bench_report *r, FILE *out)
 
 void bench_report_print(const struct bench_report *r, FILE *out)
 {
-    fprintf(out, "%-20s  %-38s  %10s  %8s - %-8s  %s\n", "work", "subject", "median", "low", "high",
+    fprintf(out, "%-24s  %-38s  %10s  %8s - %-8s  %s\n", "work", "subject", "median", "low", "high",
             "unit");
     print_rows(r, out);
     print_targets(r, out);
