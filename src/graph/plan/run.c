@@ -1,32 +1,11 @@
 /* Running a plan: bind, fork, queue the program, join. */
+#include "graph/plan/run.h"
 #include "graph/plan/dynamic.h"
 
 #include <string.h>
 
-enum { FEW = 64, MAX_LANES = 128 };
-
-/* On a device with slow_update: how many instances are kept for the bindings of earlier runs
- * although one is idle, and the limit on the total size of their arenas. */
-enum { KEPT = 4, KEPT_BYTES = 32 << 20 };
-
-/* The state of one run. It is on the stack, except for the bindings of a plan with very many inputs
- * and outputs. */
-struct run {
-    weir_plan *plan;
-    weir_stream *caller;
-    bool help;                       /* the caller's thread may work on it */
-    bool held;                       /* the caller's thread must work on it */
-    weir_stream *streams[MAX_LANES]; /* by lane */
-    weir_cores limits[MAX_LANES];
-    struct weir__mark busy; /* the last run of the instance that `choose` would use */
-    char **bound;           /* inputs, then outputs */
-    bool *fresh;            /* by output: made for this run */
-    char *few_bound[FEW];
-    bool few_fresh[FEW];
-};
-
-static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller, size_t nbound,
-                            bool help)
+static weir_status run_init(struct weir__run *r, weir_plan *plan, weir_stream *caller,
+                            size_t nbound, bool help)
 {
     r->plan = plan;
     r->caller = caller;
@@ -34,7 +13,7 @@ static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller,
     r->held = false;
     r->bound = r->few_bound;
     r->fresh = r->few_fresh;
-    if (nbound <= FEW)
+    if (nbound <= WEIR__RUN_FEW)
         return WEIR_OK;
     if (!(r->bound = weir__malloc(nbound * (sizeof *r->bound + sizeof *r->fresh))))
         return weir__fail_nomem("allocating the bindings of %zu inputs and outputs", nbound);
@@ -42,166 +21,17 @@ static weir_status run_init(struct run *r, weir_plan *plan, weir_stream *caller,
     return WEIR_OK;
 }
 
-static void run_fini(struct run *r)
+static void run_fini(struct weir__run *r)
 {
     if (r->bound != r->few_bound)
         weir__free(r->bound);
-}
-
-/* ---- instances ---- */
-
-static bool is_over(const weir_plan *plan, const struct weir__instance *inst)
-{
-    return !inst->last.stream || plan->dev->driver->done(inst->last.stream) >= inst->last.seq;
-}
-
-/* Whether its kernels may be replaced although it runs. */
-static bool may_update(const weir_plan *plan, const struct weir__instance *inst)
-{
-    const struct weir__driver_plans *plans = plan->dev->driver->plans;
-
-    return plans->may_update && plans->may_update(inst->program);
-}
-
-bool weir__plan_may_change(weir_plan *plan)
-{
-    bool may = true;
-
-    weir__device_lock(plan->dev);
-    for (int i = 0; i < plan->ninstances && may; i++)
-        may = may_update(plan, plan->instances[i]) || is_over(plan, plan->instances[i]);
-    weir__device_unlock(plan->dev);
-    return may;
-}
-
-static bool same_bindings(const struct run *r, const struct weir__instance *inst)
-{
-    const weir_graph *g = r->plan->graph;
-
-    return !inst->is_half_bound && !inst->is_stale &&
-           !memcmp(inst->bound, r->bound, (size_t)(g->ninputs + g->noutputs) * sizeof *r->bound);
-}
-
-static bool same_limits(const struct run *r, const struct weir__instance *inst)
-{
-    return !memcmp(inst->limits, r->limits, (size_t)r->plan->c.nstreams * sizeof *r->limits);
-}
-
-/* Whether the error means that memory ran out. */
-static bool is_short(weir_status st)
-{
-    return st == WEIR_EOOM || st == WEIR_ENOMEM;
-}
-
-/* Whether new bindings get an instance of their own although this one is idle: callers often use
- * the same few addresses for their tensors. Not if the sizes have changed, because then the kernels
- * of all instances are out of date. Nor if products of several lanes are timed together,
- * because each instance would time them again. */
-static bool may_keep(const weir_plan *plan, const struct weir__instance *idle)
-{
-    bool times = plan->nlanes > 1 && weir__is_autotuned(&plan->c.options);
-
-    return plan->dev->driver->plans->slow_update && idle->has_run && !idle->is_stale &&
-           plan->ninstances < KEPT && !times && !plan->frugal &&
-           plan->c.arena_bytes * (size_t)(plan->ninstances + 1) <= KEPT_BYTES;
-}
-
-/* Moves the instance to the end of the list: instances at the front are reused first. */
-static struct weir__instance *use(weir_plan *plan, int at)
-{
-    struct weir__instance *inst = plan->instances[at];
-
-    memmove(&plan->instances[at], &plan->instances[at + 1],
-            (size_t)(plan->ninstances - at - 1) * sizeof inst);
-    plan->instances[plan->ninstances - 1] = inst;
-    return inst;
-}
-
-/* An instance with the bindings of the run, in this order: one that has them and is idle or last
- * ran on the same stream; one that can be patched, idle or last run on the same stream; a new one.
- * NULL if it must wait for r->busy. */
-static struct weir__instance *choose(struct run *r, weir_status *st)
-{
-    weir_plan *plan = r->plan;
-    struct weir__instance *inst;
-    int idle = -1;
-
-    for (int i = plan->ninstances - 1; i >= 0; i--) {
-        inst = plan->instances[i];
-        if (same_bindings(r, inst) && same_limits(r, inst) &&
-            (inst->last.stream == r->caller || is_over(plan, inst)))
-            return use(plan, i);
-    }
-    if ((*st = weir__plan_check_overlap(plan, r->bound)))
-        return NULL;
-    for (int i = 0; i < plan->ninstances && idle < 0; i++) {
-        inst = plan->instances[i];
-        if ((inst->last.stream == r->caller && may_update(plan, inst)) || is_over(plan, inst))
-            idle = i;
-    }
-    if (idle >= 0 && !may_keep(plan, plan->instances[idle])) {
-        inst = use(plan, idle);
-        *st = weir__instance_rebind(plan, inst, r->bound, r->limits, !same_limits(r, inst));
-        if (*st != WEIR_ERANGE || !plan->elastic)
-            return inst;
-        /* With other sizes its kernels may have more arguments, which do not fit into its
-         * program. */
-        *st = WEIR_OK;
-        if (!is_over(plan, inst)) { /* its program cannot be freed yet */
-            r->busy = inst->last;
-            return NULL;
-        }
-        weir__instance_free(plan, inst);
-        plan->ninstances--;
-    }
-    if (plan->ninstances == WEIR__MAX_INSTANCES) {
-        r->busy = plan->instances[0]->last; /* the one that was used longest ago */
-        return NULL;
-    }
-    if (!(inst = weir__instance_make(plan, r->bound, r->limits))) {
-        *st = weir__last_status();
-        if (idle >= 0 && !plan->frugal && is_short(*st)) {
-            plan->frugal = true;
-            *st = WEIR_OK;
-            return choose(r, st);
-        }
-    } else if (plan->ninstances == WEIR__MAX_INSTANCES) {
-        /* Allocating released the lock, and another thread has made the last instance. */
-        weir__instance_free(plan, inst);
-        inst = NULL;
-        r->busy = plan->instances[0]->last;
-    } else {
-        plan->instances[plan->ninstances++] = inst;
-    }
-    return inst;
-}
-
-/* The same, but waits for a running instance if it must. An error of that instance's last run is
- * not this run's error. */
-static weir_status acquire(struct run *r, struct weir__instance **out)
-{
-    weir_device *dev = r->plan->dev;
-    weir_status st = WEIR_OK;
-
-    while (!(*out = choose(r, &st)) && !st) {
-        struct weir__mark busy = r->busy;
-
-        if (!busy.stream) /* it has never run: it can be used now */
-            continue;
-        weir__device_unlock(dev);
-        st = weir__stream_await(busy.stream, busy.seq, WEIR_TIMEOUT_DEVICE, true);
-        weir__device_lock(dev);
-        if (dev->driver->done(busy.stream) >= busy.seq)
-            st = WEIR_OK;
-    }
-    return st;
 }
 
 /* ---- queueing: under the device lock ---- */
 
 /* Static kernels keep the limits of the first instance, even if that is freed: a limit set later
  * does not apply to them. */
-static void choose_limits(struct run *r)
+static void choose_limits(struct weir__run *r)
 {
     weir_plan *plan = r->plan;
     bool changed = false;
@@ -220,7 +50,7 @@ static void choose_limits(struct run *r)
     plan->warned |= changed;
 }
 
-static void choose_streams(struct run *r)
+static void choose_streams(struct weir__run *r)
 {
     r->streams[0] = r->caller;
     for (int i = 1; i < r->plan->c.nstreams; i++)
@@ -231,14 +61,14 @@ static void choose_streams(struct run *r)
  * the caller comes from the caller's last merged run, whose fork waited for `s`; any work queued on
  * `s` since would have consumed the deferred wait.
  */
-static bool is_forked(const struct run *r, const weir_stream *s)
+static bool is_forked(const struct weir__run *r, const weir_stream *s)
 {
     return s->deferred.stream == r->caller && !s->shared && !weir__race_on();
 }
 
 /* A run whose lanes were merged into one comes after everything queued on its streams, deferred
  * waits included. */
-static weir_status fork_merged(const struct run *r)
+static weir_status fork_merged(const struct weir__run *r)
 {
     weir_status st = WEIR_OK;
 
@@ -261,7 +91,7 @@ static weir_status fork_merged(const struct run *r)
     return st;
 }
 
-static weir_status fork_lanes(const struct run *r, const struct weir__instance *inst)
+static weir_status fork_lanes(const struct weir__run *r, const struct weir__instance *inst)
 {
     struct weir__mark now;
     weir_status st;
@@ -280,7 +110,7 @@ static weir_status fork_lanes(const struct run *r, const struct weir__instance *
 
 /* The streams of the merged lanes are ordered after the run by a deferred wait, queued when the
  * stream is next used. */
-static void defer_merged_waits(const struct run *r)
+static void defer_merged_waits(const struct weir__run *r)
 {
     struct weir__mark end = {r->caller, weir__stream_submitted(r->caller)};
 
@@ -297,7 +127,7 @@ static void defer_merged_waits(const struct run *r)
 }
 
 /* Allocates what join_lanes writes, so that nothing can fail once the program is queued. */
-static weir_status reserve_join(const struct run *r, struct weir__instance *inst)
+static weir_status reserve_join(const struct weir__run *r, struct weir__instance *inst)
 {
     weir_status st = WEIR_OK;
 
@@ -309,7 +139,7 @@ static weir_status reserve_join(const struct run *r, struct weir__instance *inst
 /* Computes the caller's clock after the run: the caller waited for some lanes itself, and through
  * those for the others.
  */
-static void join_lanes(const struct run *r, struct weir__instance *inst)
+static void join_lanes(const struct weir__run *r, struct weir__instance *inst)
 {
     if (r->plan->merged)
         defer_merged_waits(r);
@@ -327,7 +157,7 @@ static void join_lanes(const struct run *r, struct weir__instance *inst)
 /* Records that the caller's stream uses everything the run touches, up to its join, command `seq`.
  * With `seq` 0, before that number is known, it allocates these records and queues the waits that
  * wait_tensor asked for. */
-static weir_status fence(const struct run *r, const struct weir__instance *inst,
+static weir_status fence(const struct weir__run *r, const struct weir__instance *inst,
                          weir_tensor *const *inputs, weir_tensor *const *outputs, uint64_t seq)
 {
     const weir_graph *g = r->plan->graph;
@@ -356,14 +186,14 @@ static weir_status fence(const struct run *r, const struct weir__instance *inst,
 }
 
 /* While a trace is recorded: the last command of each lane before the run. */
-static uint64_t trace_before(const struct run *r, uint64_t *bases)
+static uint64_t trace_before(const struct weir__run *r, uint64_t *bases)
 {
     for (int i = 0; i < r->plan->c.nstreams; i++)
         bases[i] = weir__stream_submitted(r->streams[i]);
     return weir__device_trace_time(r->plan->dev);
 }
 
-static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at)
+static void trace_queued(const struct weir__run *r, const uint64_t *bases, uint64_t at)
 {
     for (int i = 0; i < r->plan->c.nstreams; i++) {
         const weir_stream *s = r->streams[i];
@@ -374,11 +204,11 @@ static void trace_queued(const struct run *r, const uint64_t *bases, uint64_t at
 }
 
 /* Forks, queues the instance's program and joins. */
-static weir_status queue_instance(struct run *r, struct weir__instance *inst,
+static weir_status queue_instance(struct weir__run *r, struct weir__instance *inst,
                                   weir_tensor *const *inputs, weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
-    uint64_t bases[MAX_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0, before;
+    uint64_t bases[WEIR__RUN_LANES], tickets[WEIR__MAX_CHANNELS], queued = 0, before;
     bool traced = weir__trace_on();
     weir_status st, fenced;
 
@@ -404,55 +234,33 @@ static weir_status queue_instance(struct run *r, struct weir__instance *inst,
     return st ? st : fenced;
 }
 
-/* If memory is short for an instance that the run can do without, because another is idle: frees
- * the new instance, and the plan makes no more. */
-static bool drop_instance(weir_plan *plan, struct weir__instance *inst, weir_status st)
-{
-    int at = -1;
-    bool idle = false;
-
-    if (!is_short(st) || inst->has_run)
-        return false;
-    for (int i = 0; i < plan->ninstances; i++)
-        if (plan->instances[i] == inst)
-            at = i;
-        else
-            idle |= is_over(plan, plan->instances[i]);
-    if (!idle)
-        return false;
-    use(plan, at);
-    plan->ninstances--;
-    plan->frugal = true;
-    weir__instance_free(plan, inst);
-    return true;
-}
-
-static weir_status queue(struct run *r, weir_tensor *const *inputs, weir_tensor *const *outputs)
+static weir_status queue(struct weir__run *r, weir_tensor *const *inputs,
+                         weir_tensor *const *outputs)
 {
     weir_plan *plan = r->plan;
     const struct weir__driver_helping *helping = plan->dev->driver->helping;
     struct weir__instance *inst;
     weir_status st;
 
-    if (plan->c.nstreams > MAX_LANES)
-        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", MAX_LANES,
+    if (plan->c.nstreams > WEIR__RUN_LANES)
+        return weir__fail(WEIR_ERANGE, "a plan runs on at most %d streams, not %d", WEIR__RUN_LANES,
                           plan->c.nstreams);
     choose_streams(r);
     choose_limits(r);
     do {
         /* Queued after acquire, because waiting for an instance releases the lock. */
-        if ((st = acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
+        if ((st = weir__run_acquire(r, &inst)) || (st = weir__stream_queue_deferred(r->caller)))
             return st;
         r->held = r->help && helping && helping->hold(plan->dev, true);
         st = queue_instance(r, inst, inputs, outputs);
         if (r->held)
             helping->hold(plan->dev, false);
-    } while (st && drop_instance(plan, inst, st));
+    } while (st && weir__run_give_up(plan, inst, st));
     return st;
 }
 
 /* Makes tensors for outputs that the caller left NULL. */
-static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_t ninputs,
+static weir_status bind_tensors(struct weir__run *r, weir_tensor *const *inputs, size_t ninputs,
                                 weir_tensor **outputs, size_t noutputs)
 {
     weir_status st = WEIR_OK;
@@ -472,7 +280,7 @@ static weir_status bind_tensors(struct run *r, weir_tensor *const *inputs, size_
 weir_status weir__plan_run(weir_plan *plan, weir_stream *s, weir_tensor *const *inputs,
                            size_t ninputs, weir_tensor **outputs, size_t noutputs, bool help)
 {
-    struct run r;
+    struct weir__run r;
     weir_status st;
 
     if ((st = weir__need(plan, "the plan")))
