@@ -50,12 +50,12 @@ static sigset_t go;
 
 void await_go(void)
 {
-    CHECK_EQ(sigwaitinfo(&go, NULL), SIGUSR1);
+    CHECK_EQ(sigwaitinfo(&go, NULL), SIGUSR2);
 }
 
 void kids_go(struct kids *k, int i)
 {
-    CHECK(!kill(k->pid[i], SIGUSR1));
+    CHECK(!kill(k->pid[i], SIGUSR2));
 }
 
 /* After all scenarios are registered, before main. */
@@ -67,7 +67,7 @@ __attribute__((constructor(200))) static void be_a_rank(void)
     if (!name)
         return;
     sigemptyset(&go);
-    sigaddset(&go, SIGUSR1);
+    sigaddset(&go, SIGUSR2);
     sigprocmask(SIG_BLOCK, &go, NULL); /* in all threads, for await_go */
     if (getenv("KID_LOG")) /* what starts it falls over a rank that dies; it says what it has to */
         signal(SIGTERM, SIG_IGN);

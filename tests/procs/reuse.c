@@ -194,6 +194,8 @@ SCENARIO(reuse)
         say_error();
         while (lost)
             pause();
+        for (int i = 0; i < STREAMS; i++) /* what they have queued fails, too */
+            weir_stream_sync(streams[i]);
         goto free_all;
     }
     CHECK_OK(st);
