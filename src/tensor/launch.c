@@ -120,7 +120,7 @@ static weir_status submit(weir_stream *s, const weir_launch *l)
         if (weir__unlikely(alone) && !weir__launch_fits(s, buffers, n))
             weir__stream_lock_device(s, &alone);
         st = weir__race_on() && !alone ? submit_checked(s, l, &k, buffers, n)
-                                       : weir__submit_using(s, &k, buffers, n);
+                                       : weir__submit_using(s, &k, buffers, n, alone);
     }
     weir__stream_unlock(s, alone);
     s->dev->driver->kick(s->dev);

@@ -125,7 +125,7 @@ weir_status weir__submit_checked(weir_stream *s, const struct weir__kernel *kern
 
     if (st)
         return st;
-    if (!(st = weir__submit_using(s, kernel, buffers, nbuffers))) {
+    if (!(st = weir__submit_using(s, kernel, buffers, nbuffers, false))) {
         weir__race_after(weir__stream_race(s), kernel->name, o.all, n);
         if (kernel->is_collective)
             see_call(s, kernel->args);

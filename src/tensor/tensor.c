@@ -65,7 +65,7 @@ weir_status weir__buffer_await(const weir_buffer *b, weir_stream *s)
 }
 
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
-                               weir_buffer *const *buffers, size_t n)
+                               weir_buffer *const *buffers, size_t n, bool alone)
 {
     uint64_t *fences[16], **fence = fences;
     weir_status st = WEIR_OK;
@@ -74,7 +74,8 @@ weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel
         return weir__fail_nomem("recording the uses of operator '%s'", kernel->name);
     /* A buffer listed twice gets its fence twice, which is harmless. */
     for (size_t i = 0; i < n && !st; i++)
-        if (weir__unlikely(buffers[i]->after_seq) && (st = weir__buffer_await(buffers[i], s)))
+        if (weir__unlikely(buffers[i]->after_seq) && !alone &&
+            (st = weir__buffer_await(buffers[i], s)))
             break;
         else if (!(fence[i] = weir__pool_fence(buffers[i], s->slot)))
             st = weir__fail_nomem("recording a use on stream '%s'", s->name);

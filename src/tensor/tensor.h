@@ -77,9 +77,10 @@ static inline void weir__buffer_publish(weir_buffer *buffer, const weir_stream *
  * queued before it, and the stream is already recorded in every buffer. */
 bool weir__launch_fits(const weir_stream *s, weir_buffer *const *buffers, size_t n);
 
-/* Queues a kernel that uses these buffers and sets their fences. (L) */
+/* Queues a kernel that uses these buffers and sets their fences. (L), or `alone` the lock of `s`
+ * after weir__launch_fits, which has found that nothing must be waited for. */
 weir_status weir__submit_using(weir_stream *s, const struct weir__kernel *kernel,
-                               weir_buffer *const *buffers, size_t n);
+                               weir_buffer *const *buffers, size_t n, bool alone);
 
 /* Queues dst <- src on `s`. Either may be host memory, as `way` (of struct weir__copy) says. If
  * src->data is NULL, the call copies `bytes` from `host` now. The tensor that holds dst's data is

@@ -84,7 +84,7 @@ weir_status weir__queue_copy(weir_stream *s, const struct weir__view *dst,
     }
     if (weir__race_on())
         return weir__submit_checked(s, &k, buffers, nused, accesses, (int)ntensors);
-    return weir__submit_using(s, &k, buffers, nused);
+    return weir__submit_using(s, &k, buffers, nused, false);
 }
 
 static weir_status check_size(const weir_tensor *t, size_t bytes)

@@ -98,6 +98,46 @@ TEST(recent_alone, statistics_are_those_of_the_same_calls_under_the_device_lock)
     CHECK_EQ(stats[1].peak_allocated, 2 * stats[1].allocated);
 }
 
+/* How much scratch a sum or a product needs depends on its result's strides. Before each of them a
+ * result of two dims is made, whose strides were taken for theirs. */
+TEST(recent_alone, operators_that_need_scratch_take_the_device_lock)
+{
+    weir_device *dev = open_device("cpu:cores=2");
+    weir_stream *s = new_stream(dev, 0);
+    weir_tensor *flat, *cube, *left, *right, *wide, *sum = NULL, *product = NULL;
+
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, (const int64_t[]){8, 100}, &flat));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 3, (const int64_t[]){4096, 8, 8}, &cube));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 3, (const int64_t[]){2, 4, 1024}, &left));
+    CHECK_OK(weir_tensor_empty(s, WEIR_F32, 2, (const int64_t[]){1024, 1024}, &right));
+    CHECK_OK(weir_stream_set_current(s));
+    CHECK_OK(weir_fill(flat, 1));
+    CHECK_OK(weir_fill(cube, 1));
+    CHECK_OK(weir_fill(left, 1));
+    CHECK_OK(weir_fill(right, 1));
+    for (int round = 0; round < 3; round++) { /* recent blocks, from the second round on */
+        weir_tensor_release(sum);
+        weir_tensor_release(product);
+        CHECK_OK(weir_neg(flat, &wide));
+        lock_per_stream(dev);
+        CHECK_OK(weir_sum(cube, (const int[]){0}, 1, false, &sum));
+        CHECK(!locks_per_stream(dev));
+        weir_tensor_release(wide);
+        CHECK_OK(weir_neg(flat, &wide));
+        lock_per_stream(dev);
+        CHECK_OK(weir_matmul(left, right, &product));
+        CHECK(!locks_per_stream(dev));
+        weir_tensor_release(wide);
+    }
+    weir_tensor_release(sum);
+    weir_tensor_release(product);
+    weir_tensor_release(flat);
+    weir_tensor_release(cube);
+    weir_tensor_release(left);
+    weir_tensor_release(right);
+    CHECK_OK(weir_device_close(dev));
+}
+
 /* A block that another stream may still read waits for that, under the device lock. */
 TEST(recent_alone, a_block_that_another_stream_reads_is_not_taken_again)
 {

@@ -236,7 +236,7 @@ static bool queue(struct kept *kept, weir_stream *s, const weir_tensor *in, cons
     weir_group *g = kept->again.group;
     bool held = helping->hold(s->dev, true);
 
-    *status = weir__submit_using(s, &kept->kernel, buffers, 2);
+    *status = weir__submit_using(s, &kept->kernel, buffers, 2, false);
     if (held)
         helping->hold(s->dev, false);
     if (*status && kept->again.meet->placed) /* peers continue as if this rank had arrived */

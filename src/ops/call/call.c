@@ -182,6 +182,8 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
     struct weir__work work;
     weir_status st;
 
+    if (scratch_bytes && alone)
+        return weir__fail(WEIR_EINTERNAL, "operator '%s' asks for scratch only now", op->name);
     if (scratch_bytes) {
         if ((st = weir__pool_alloc(&s->dev->pool, s->slot, scratch_bytes, &scratch)))
             return st;
@@ -218,7 +220,7 @@ static weir_status queue(const struct weir__op *op, struct weir__call *call, wei
         if (o->rank)
             set_rendezvous(o, &k, &work);
         st = weir__race_on() && !alone ? submit_checked(s, &k, buffers, n, o, out, op)
-                                       : weir__submit_using(s, &k, buffers, n);
+                                       : weir__submit_using(s, &k, buffers, n, alone);
         if (!st && o->rank) {
             if (weir__unlikely(o->rank->group->procs) && op->nout)
                 weir__again_keep(call, &k, o->rank, o->in[0], out[0]);
@@ -240,7 +242,6 @@ static weir_status make_outputs(weir_stream *s, struct weir__call *call, bool al
     for (; *nmade < call->nout && !st; *nmade += !st) {
         struct weir__view *out = &call->out[*nmade];
 
-        weir__view_set_contiguous(out);
         if (!alone)
             st = weir__tensor_alloc(s, out, &made[*nmade]);
         else if (!(made[*nmade] = weir__tensor_alloc_alone(s, out)))
@@ -333,6 +334,8 @@ static weir_status run(const struct weir__op *op, const void *params, weir_tenso
     if ((into && (st = check_outputs(op, &o, &call, into))) ||
         ((op->flags & WEIR__OP_IN_PLACE) && (st = check_in_place(op, &o))))
         goto drop;
+    for (int i = 0; made && i < call.nout; i++) /* scratch, tiling and allocation read strides */
+        weir__view_set_contiguous(&out[i]);
     s = weir_stream_current(o.dev);
     alone = weir__stream_lock(s);
     call.cores = weir__stream_cores(s, op->engine, limit);
