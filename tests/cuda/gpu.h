@@ -110,7 +110,7 @@ static inline weir_status gpu_submit(weir_stream *s, const struct weir__code *co
 
     weir__light_lock(&s->dev->lock);
     k.cores = weir__stream_cores(s, WEIR_ENGINE_VECTOR, (weir_cores){0, 0});
-    st = weir__submit_using(s, &k, &uses->buffer, 1);
+    st = weir__submit_using(s, &k, &uses->buffer, 1, false);
     weir__light_unlock(&s->dev->lock);
     return st;
 }

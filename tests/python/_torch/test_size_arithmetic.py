@@ -98,5 +98,5 @@ def test_a_negative_index_of_a_row_to_copy_to_is_an_error(dynamic):
     run = torch.compile(copy, backend=weir.get_npu_backend(), dynamic=dynamic)
     x, source = torch.zeros(5, 3), torch.ones(2, 3)
     torch.testing.assert_close(run(x, torch.tensor([4, 0]), source), copy(x, torch.tensor([4, 0]), source))
-    with pytest.raises(weir.errors.Error, match="-1"):
+    with weir.stream(weir.Stream()), pytest.raises(weir.Error, match="-1"):
         run(x, torch.tensor([0, -1]), source)
