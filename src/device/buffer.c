@@ -76,13 +76,18 @@ void weir_buffer_free(weir_buffer *b)
     if (!b)
         return;
     dev = device_of(b);
-    owner = weir__device_owner(dev, b);
-    alone = weir__stream_lock(owner);
-    if (weir__unlikely(alone) && !weir__stream_free(owner, b))
-        weir__stream_lock_device(owner, &alone);
-    if (weir__likely(!alone))
+    if (weir__likely(weir__device_lock_quickly(dev))) {
         weir__pool_free(&dev->pool, b);
-    weir__stream_unlock(owner, alone);
+        weir__device_unlock(dev);
+    } else {
+        owner = weir__device_owner(dev, b);
+        alone = weir__stream_lock(owner);
+        if (alone && !weir__stream_free(owner, b))
+            weir__stream_lock_device(owner, &alone);
+        if (!alone)
+            weir__pool_free(&dev->pool, b);
+        weir__stream_unlock(owner, alone);
+    }
     if (dev->pool.poison)
         dev->driver->kick(dev);
 }

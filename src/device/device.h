@@ -198,9 +198,24 @@ static inline void weir__device_unlock(weir_device *dev)
 {
     weir__light_unlock(&dev->lock);
 }
+/* Takes the device lock if nobody has it and launches do not take the locks of their streams. */
+static inline bool weir__device_lock_quickly(weir_device *dev)
+{
+    if (atomic_load_explicit(&dev->per_stream, memory_order_relaxed) ||
+        weir__unlikely(!weir__light_try(&dev->lock)))
+        return false;
+    if (weir__likely(!atomic_load_explicit(&dev->per_stream, memory_order_relaxed)))
+        return true;
+    weir__light_unlock(&dev->lock);
+    return false;
+}
 /* Takes the lock for a launch on the stream or for a wait for it. Returns true if it took only the
  * stream's lock, false if it took the device lock. */
-bool weir__stream_lock(weir_stream *s);
+bool weir__stream_lock_slow(weir_stream *s);
+static inline bool weir__stream_lock(weir_stream *s)
+{
+    return weir__likely(weir__device_lock_quickly(s->dev)) ? false : weir__stream_lock_slow(s);
+}
 static inline void weir__stream_unlock(weir_stream *s, bool alone)
 {
     if (weir__unlikely(alone))

@@ -29,7 +29,7 @@ static bool lock_and_count(weir_device *dev)
            ++dev->found_held >= HELD_BEFORE_PER_STREAM;
 }
 
-bool weir__stream_lock(weir_stream *s)
+bool weir__stream_lock_slow(weir_stream *s)
 {
     weir_device *dev = s->dev;
 
